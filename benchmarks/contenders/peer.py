@@ -1,0 +1,70 @@
+"""The peer's side of the measurements: claude-agent-sdk, used as its documentation shows."""
+
+from __future__ import annotations
+
+import time
+from contextlib import AsyncExitStack
+from typing import Any
+
+import footprint
+from claude_agent_sdk import (
+    ClaudeAgentOptions,
+    ClaudeSDKClient,
+    PermissionResultAllow,
+    ResultMessage,
+    StreamEvent,
+    ToolPermissionContext,
+)
+
+
+async def stream(cli_path: str, count: int) -> dict[str, float]:
+    """Read the text of every delta of one turn."""
+    seen = 0
+    options = ClaudeAgentOptions(cli_path=cli_path, include_partial_messages=True)
+    async with ClaudeSDKClient(options) as client:
+        start = time.perf_counter()
+        await client.query("go")
+        async for message in client.receive_messages():
+            if isinstance(message, StreamEvent):
+                event = message.event
+                if event["type"] == "content_block_delta" and event["delta"]["text"]:
+                    seen += 1
+            elif isinstance(message, ResultMessage):
+                break
+        elapsed = time.perf_counter() - start
+    return {"seen": seen, "per_second": count / elapsed}
+
+
+async def permissions(cli_path: str, count: int) -> dict[str, float]:
+    """Approve every request of one turn."""
+    seen = 0
+
+    async def approve(
+        _tool: str, _input: dict[str, Any], _context: ToolPermissionContext
+    ) -> PermissionResultAllow:
+        nonlocal seen
+        seen += 1
+        return PermissionResultAllow()
+
+    options = ClaudeAgentOptions(cli_path=cli_path, can_use_tool=approve)
+    async with ClaudeSDKClient(options) as client:
+        start = time.perf_counter()
+        await client.query("go")
+        async for message in client.receive_messages():
+            if isinstance(message, ResultMessage):
+                break
+        elapsed = time.perf_counter() - start
+    return {"seen": seen, "per_second": count / elapsed}
+
+
+async def idle(cli_path: str, count: int) -> dict[str, float]:
+    """Keep so many clients connected and measure what they cost."""
+    async with AsyncExitStack() as stack:
+        before = footprint.Footprint.now()
+        for _ in range(count):
+            await stack.enter_async_context(ClaudeSDKClient(ClaudeAgentOptions(cli_path=cli_path)))
+        return footprint.Footprint.now().growth_since(before, count)
+
+
+if __name__ == "__main__":
+    footprint.main({"stream": stream, "permissions": permissions, "idle": idle})

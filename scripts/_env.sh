@@ -1,0 +1,102 @@
+# Sourced by the scripts beside it, after `set -euo pipefail`. `need NAME` makes .venv hold what
+# requirements/NAME.txt pins, and $PY is its Python. Works with the bash 3.2 of macOS.
+
+SCRIPT="scripts/$(basename "$0")"
+ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
+LOG="$ROOT/.cache/pip.log"
+cd "$ROOT"
+# A user's own settings must not decide what the scripts import or where pip installs.
+unset PYTHONHOME PYTHONPATH
+export PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1
+
+use_venv() {
+  VENV="$ROOT/$1"
+  PY="$VENV/bin/python"
+}
+use_venv .venv
+
+fail() {
+  echo "$SCRIPT: $*" >&2
+  exit 1
+}
+
+is_recent() {
+  "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1
+}
+
+# Debian ships a Python whose venv module lacks the ensurepip it needs.
+has_venv() {
+  "$1" -c 'import ensurepip, venv' >/dev/null 2>&1
+}
+
+find_python() {
+  local candidate recent=""
+  [ -n "${PYTHON:-}" ] && set -- "$PYTHON" || set -- python3.13 python3.12 python3.11 python3 python
+  for candidate in "$@"; do
+    is_recent "$candidate" || continue
+    recent="$candidate"
+    has_venv "$candidate" || continue
+    FOUND="$candidate"
+    return
+  done
+  [ -z "$recent" ] || fail "$recent has no venv module: install it (Debian, Ubuntu: apt install python3-venv) and run again"
+  [ -z "${PYTHON:-}" ] || fail "PYTHON=$PYTHON is not a Python 3.11 or newer: set it to one and run again"
+  fail "found no Python 3.11 or newer: install one, or set PYTHON to its path, and run again"
+}
+
+version_of() {
+  "$1" -c 'import platform, sys; print(sys.implementation.name, platform.python_version())'
+}
+
+# An environment stays as long as it works, unless PYTHON names another version.
+venv_serves() {
+  [ -x "$PY" ] && is_recent "$PY" && has_pip || return 1
+  [ -z "${PYTHON:-}" ] || [ "$(version_of "$PYTHON" 2>/dev/null)" = "$(version_of "$PY")" ]
+}
+
+has_pip() {
+  "$PY" -c 'import importlib.util, sys; sys.exit(importlib.util.find_spec("pip") is None)' >/dev/null 2>&1
+}
+
+make_writable_places() {
+  mkdir -p "$ROOT/.cache" 2>/dev/null && : 2>/dev/null >>"$LOG" && [ -w "$ROOT" ] ||
+    fail "cannot write to $ROOT: copy the tree to a place you can write to and run again there"
+}
+
+make_venv() {
+  make_writable_places
+  find_python
+  "$FOUND" -m venv --clear "$VENV" >"$LOG" 2>&1 ||
+    fail "could not make $VENV with $FOUND (log in .cache/pip.log): remove it and run again"
+}
+
+# The stamp is everything the installation depends on; the root is in it because a copied tree
+# brings a .venv that points at the old one.
+stamp_text() {
+  version_of "$PY"
+  echo "$ROOT"
+  cat "$ROOT/requirements/$1.txt"
+}
+
+install() {
+  local code=0
+  make_writable_places
+  echo "$SCRIPT: installing requirements/$1.txt into $(basename "$VENV")" >&2
+  "$PY" -m pip install --require-hashes -r "$ROOT/requirements/$1.txt" >"$LOG" 2>&1 || code=$?
+  [ "$code" = 0 ] ||
+    fail "could not install dependencies (pip exit $code; log in .cache/pip.log): check your network and run again"
+  "$PY" -c 'import sys, sysconfig; from pathlib import Path
+Path(sysconfig.get_path("purelib"), "pilothouse.pth").write_text(sys.argv[1] + "\n")' "$ROOT/src" ||
+    fail "could not put src on the path of $VENV: remove it and run again"
+  stamp_text "$1" >"$VENV/stamp-$1"
+}
+
+need() {
+  venv_serves || make_venv
+  [ "$(stamp_text "$1")" = "$(cat "$VENV/stamp-$1" 2>/dev/null)" ] || install "$1"
+}
+
+fetch_clis() {
+  export PILOTHOUSE_CACHE="${PILOTHOUSE_CACHE:-$ROOT/.cache/clis}"
+  "$PY" -m pilothouse.testing.real_cli --cache "$PILOTHOUSE_CACHE" >/dev/null
+}

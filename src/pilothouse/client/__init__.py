@@ -1,0 +1,1 @@
+"""Joins protocol and transport for one live CLI."""

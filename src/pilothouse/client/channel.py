@@ -1,0 +1,229 @@
+"""One CLI's requests and responses over one transport. It knows nothing of what they mean.
+
+The reader waits for nobody: bytes become events in the same call that delivers them, messages go
+to `on_messages` at once, responses wake their waiters, and only the serving of the CLI's own
+requests happens in tasks, which are owned here and awaited at the end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Protocol, assert_never
+
+from pilothouse.errors import CLINotStarted, ControlTimeout, SessionEnded
+from pilothouse.protocol import (
+    Connection,
+    ControlRequest,
+    ControlResponse,
+    Event,
+    LineRejected,
+    Message,
+    Request,
+    RequestCancelled,
+    RequestReceived,
+    ResponseReceived,
+    Role,
+    StreamEnded,
+)
+from pilothouse.protocol.wire import JsonObject
+from pilothouse.transport import Exit, SpawnFailed, Transport, TransportClosed
+
+__all__ = ["Channel", "Listener", "Refusal"]
+
+
+class Refusal(Exception):
+    """Raised by a server of requests: the CLI gets this error as its answer."""
+
+    def __init__(self, error: str, code: str | None = None) -> None:
+        super().__init__(error)
+        self.error = error
+        self.code = code
+
+
+class Listener(Protocol):
+    """Whom a channel tells. Called from the event loop; must not block."""
+
+    def messages_received(self, events: list[Message | LineRejected]) -> None: ...
+
+    def ended(self, error: SessionEnded) -> None: ...
+
+
+Serve = Callable[[RequestReceived], Awaitable[Any]]
+
+
+class Channel:
+    """Request and response, both ways, over a transport."""
+
+    def __init__(
+        self, transport: Transport, listener: Listener, serve: Serve, *, max_line: int | None = None
+    ) -> None:
+        self._transport = transport
+        self._listener = listener
+        self._serve = serve
+        self._connection = Connection(Role.CLIENT, max_line=max_line)
+        self._waiters: dict[str, asyncio.Future[ControlResponse]] = {}
+        self._serving: dict[str, asyncio.Task[None]] = {}
+        self._spawned: set[asyncio.Task[None]] = set()
+        self._gone = asyncio.Event()
+        self.ended_by: SessionEnded | None = None
+
+    @property
+    def pid(self) -> int | None:
+        return self._transport.pid
+
+    @property
+    def asked(self) -> list[ControlRequest]:
+        """The CLI's requests that nobody has answered yet, oldest first."""
+        return list(self._connection.asked.values())
+
+    async def start(self) -> None:
+        try:
+            await self._transport.start(self)
+        except SpawnFailed as error:
+            raise CLINotStarted(str(error)) from error
+
+    # Asking and telling
+
+    async def request(self, request: Request[Any], deadline: float | None) -> ControlResponse:
+        """Ask the CLI and wait for its answer, at most `deadline` seconds."""
+        self._check_alive()
+        request_id = self._connection.send_request(request)
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters[request_id] = waiter
+        try:
+            self._flush()
+            async with asyncio.timeout(deadline):
+                return await waiter
+        except TimeoutError:
+            raise ControlTimeout(request.subtype, deadline or 0.0) from None
+        finally:
+            del self._waiters[request_id]
+            self._connection.forget(request_id)
+
+    def send_message(self, message: JsonObject) -> None:
+        self._check_alive()
+        self._connection.send_message(message)
+        self._flush()
+
+    async def drain(self) -> None:
+        """Wait while the CLI is slow to take what was sent."""
+        try:
+            await self._transport.drain()
+        except TransportClosed:
+            await self._gone.wait()
+            self._check_alive()
+
+    def close_input(self) -> None:
+        """Send nothing more; the CLI finishes what it has and ends."""
+        self._transport.close_stdin()
+
+    async def aclose(self, grace: float) -> Exit:
+        """End the CLI, in order and within bounds, and everything that waits for it."""
+        exit = await self._transport.aclose(grace=grace)
+        tasks = [*self._serving.values(), *self._spawned]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        return exit
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run something beside the conversation, to its end or to ours."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._spawned.add(task)
+        task.add_done_callback(self._spawned.discard)
+        return task
+
+    def _check_alive(self) -> None:
+        if self.ended_by is not None:
+            raise self.ended_by
+
+    def _flush(self) -> None:
+        try:
+            self._transport.write(self._connection.data_to_send())
+        except TransportClosed:
+            # The end itself is reported by `exited`, with how and why.
+            return
+
+    # What the transport tells
+
+    def data_received(self, data: bytes) -> None:
+        self._connection.receive_data(data)
+        self._dispatch(self._connection.events())
+
+    def eof_received(self) -> None:
+        self._connection.receive_eof()
+        self._dispatch(self._connection.events())
+
+    def exited(self, exit: Exit) -> None:
+        self.ended_by = _ending(exit)
+        for waiter in self._waiters.values():
+            if not waiter.done():
+                waiter.set_exception(self.ended_by)
+        for task in self._serving.values():
+            task.cancel()
+        self._gone.set()
+        self._listener.ended(self.ended_by)
+
+    def _dispatch(self, events: list[Event]) -> None:
+        plain: list[Message | LineRejected] = []
+        for event in events:
+            match event:
+                case Message() | LineRejected():
+                    plain.append(event)
+                case RequestReceived():
+                    plain.append(event.message)
+                    self._start_serving(event)
+                case ResponseReceived():
+                    plain.append(event.response)
+                    self._wake(event)
+                case RequestCancelled():
+                    plain.append(event.message)
+                    self._stop_serving(event.request_id)
+                case StreamEnded():
+                    pass
+                case _:
+                    assert_never(event)
+        if plain:
+            self._listener.messages_received(plain)
+
+    def _wake(self, event: ResponseReceived) -> None:
+        waiter = self._waiters.get(event.request_id)
+        if waiter is not None and not waiter.done():
+            waiter.set_result(event.response)
+
+    # Serving the CLI's requests
+
+    def _start_serving(self, event: RequestReceived) -> None:
+        task = asyncio.get_running_loop().create_task(self._answer(event))
+        self._serving[event.request_id] = task
+        task.add_done_callback(lambda _: self._serving.pop(event.request_id, None))
+
+    def _stop_serving(self, request_id: str) -> None:
+        task = self._serving.get(request_id)
+        if task is not None:
+            task.cancel()
+
+    async def _answer(self, event: RequestReceived) -> None:
+        """The one place where an exception becomes an error on the wire."""
+        try:
+            response = await self._serve(event)
+        except Refusal as refusal:
+            self._connection.send_error(event.request_id, refusal.error, refusal.code)
+        except Exception as error:  # noqa: BLE001 - the boundary to the user's handlers
+            self._connection.send_error(event.request_id, f"{type(error).__name__}: {error}")
+        else:
+            if response is None:
+                return
+            self._connection.send_response(event.request_id, response)
+        self._flush()
+
+
+def _ending(exit: Exit) -> SessionEnded:
+    if exit.signal is not None:
+        how = f"the CLI was ended by signal {exit.signal}"
+    elif exit.code is None:
+        how = "the CLI is gone"
+    else:
+        how = f"the CLI ended with exit code {exit.code}"
+    return SessionEnded(how, exit_code=exit.code, signal=exit.signal, stderr_tail=exit.stderr_tail)

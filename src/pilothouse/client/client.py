@@ -1,0 +1,387 @@
+"""One live CLI, driven from Python.
+
+async with Client(Options(cwd="project", on_permission=decide)) as client:
+    turn = await client.ask("Fix the failing test")
+    print(turn.outcome, turn.text, turn.cost_usd)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from pilothouse.errors import ControlError, ControlTimeout, SessionEnded, Unsupported, UsageError
+from pilothouse.protocol import (
+    CanUseTool,
+    ControlRequest,
+    Elicitation,
+    HookCallback,
+    InitializeResult,
+    InitMessage,
+    Interrupt,
+    LineRejected,
+    Message,
+    Reply,
+    Request,
+    RequestUserDialog,
+    read_reply,
+)
+from pilothouse.transport import StdioTransport, Transport
+
+from .bypass import BypassGate
+from .channel import Channel
+from .controls import Controls
+from .deadlines import deadline_for
+from .inbox import Inbox
+from .launch import Launch, prepare
+from .options import Options
+from .prompts import Content, Priority, Prompt, user_message
+from .serving import Server
+from .tools import ToolHost, tool_hosts
+from .turns import Stalled, Turn, TurnTracker, WaitingOn
+from .versions import Features, Version, parse_version
+
+__all__ = ["Client", "ClientEvent"]
+
+R = TypeVar("R", bound=Reply)
+
+ClientEvent = Message | LineRejected | Stalled
+"""What reading a client gives: everything the CLI wrote, and what its silence means."""
+
+INTERRUPT_ON_CLOSE = 2.0
+"""Seconds a running turn gets to stop when the client closes."""
+
+
+class Client(Controls):
+    """Connects options, a transport and handlers to one CLI, from its start to its end."""
+
+    def __init__(self, options: Options | None = None, *, transport: Transport | None = None):
+        self.options = options or Options()
+        self.last_turn: Turn | None = None
+        self.initialization: InitializeResult | None = None
+        """What the CLI said about itself: its commands, agents, models and account."""
+        self.features = Features()
+        self._gate = BypassGate(allowed=self.options.allow_bypass)
+        self._tools: dict[str, ToolHost] = {}
+        self._transport = transport
+        self._launch: Launch | None = None
+        self._channel: Channel | None = None
+        self._session_id: str | None = None
+        self._inbox: Inbox[ClientEvent] = Inbox()
+        self._tracker = TurnTracker()
+        self._prompts: dict[str, Prompt] = {}
+        self._idle = asyncio.Event()
+        self._stall: _StallWatch | None = None
+        self._closing: asyncio.Task[None] | None = None
+
+    # Life
+
+    async def __aenter__(self) -> Self:
+        await self.connect()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.aclose()
+
+    async def connect(self) -> InitializeResult:
+        """Start the CLI and greet it."""
+        if self._channel is not None:
+            raise UsageError("this client was connected before; make a new one")
+        self._tools = tool_hosts(self.options.mcp_servers)
+        self._launch = launch = prepare(self.options, list(self._tools))
+        self._session_id = launch.session_id
+        transport = self._transport or StdioTransport(
+            launch.argv, cwd=launch.cwd, env=launch.env, on_stderr=self.options.on_stderr
+        )
+        server = Server(
+            self.options,
+            self._gate,
+            self._tools,
+            edits_plans=lambda: self.features.edits_plans,
+            spawn=lambda work: self._live().spawn(work),
+        )
+        self._channel = Channel(transport, self, server.serve, max_line=self.options.max_line)
+        try:
+            for name, host in self._tools.items():
+                await host.start(partial(self.mcp_message, name))
+            await self._channel.start()
+            return await self._greet(launch)
+        except BaseException:
+            await self.aclose()
+            raise
+
+    async def _greet(self, launch: Launch) -> InitializeResult:
+        self._update_idle()
+        if self.options.stall_after is not None:
+            self._stall = _StallWatch(self, self.options.stall_after)
+        self.initialization = greeting = await self.request(launch.initialize)
+        self.features = Features(
+            version=parse_version(greeting.claude_code_version),
+            capabilities=frozenset(greeting.capabilities),
+            greeted_with_pid=greeting.pid is not None,
+        )
+        return greeting
+
+    async def aclose(self) -> None:
+        """Stop a running turn, end the CLI in order, and leave nothing behind."""
+        if self._closing is None:
+            self._closing = asyncio.get_running_loop().create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        if self._stall is not None:
+            self._stall.stop()
+        self._inbox.close()
+        if self._channel is not None:
+            if not self._tracker.idle and self._channel.ended_by is None:
+                await self._stop_turn(self._channel)
+            await self._channel.aclose(self.options.close_grace)
+        for host in self._tools.values():
+            await host.aclose()
+        if self._launch is not None:
+            self._launch.clean_up()
+
+    async def _stop_turn(self, channel: Channel) -> None:
+        # The end of its input alone does not stop a running turn.
+        try:
+            await channel.request(Interrupt(), INTERRUPT_ON_CLOSE)
+        except (SessionEnded, ControlTimeout):
+            return
+
+    def close_input(self) -> None:
+        """Say that no more will be said. The CLI finishes its work and ends by itself."""
+        self._live().close_input()
+
+    # What it is
+
+    @property
+    def session_id(self) -> str | None:
+        """The conversation's id: known before the start, except with `continue_latest`.
+
+        /clear gives the conversation a new one.
+        """
+        return self._session_id
+
+    @property
+    def pid(self) -> int | None:
+        return None if self._channel is None else self._channel.pid
+
+    @property
+    def version(self) -> Version | None:
+        """The CLI's version; old ones tell it in their first turn only."""
+        return self.features.version
+
+    @property
+    def idle(self) -> bool:
+        """Nothing runs and nothing is queued: known where the CLI reports it, else inferred."""
+        return self._tracker.idle
+
+    @property
+    def turns(self) -> TurnTracker:
+        """The running turn, its tools and the background work, as followed so far."""
+        return self._tracker
+
+    @property
+    def waiting_on(self) -> WaitingOn | None:
+        """What the session waits for at this moment; None when it is idle."""
+        if self._channel is not None:
+            for message in self._channel.asked:
+                waiting = _asked_for(message)
+                if waiting is not None:
+                    return waiting
+        return self._tracker.waiting_on()
+
+    # Talking
+
+    async def say(
+        self,
+        content: Content,
+        *,
+        uuid: str | None = None,
+        priority: Priority | None = None,
+        should_query: bool | None = None,
+    ) -> Prompt:
+        """Send a prompt, now or into a running turn. Await the result for its turn."""
+        composed = True if self.options.verbatim_prompts else None
+        message = user_message(
+            content, uuid, priority=priority, shouldQuery=should_query, client_composed=composed
+        )
+        channel = self._live()
+        channel.send_message(message)
+        prompt = Prompt(message["uuid"])
+        if should_query is not False:
+            self._prompts[prompt.uuid] = prompt
+            self._tracker.prompt_sent(prompt.uuid)
+            self._idle.clear()
+        await channel.drain()
+        return prompt
+
+    async def ask(self, content: Content) -> Turn:
+        """Send a prompt and wait for its turn, reading what comes meanwhile."""
+        prompt = await self.say(content)
+        async with aclosing(self.read()) as events:
+            async for _ in events:
+                if prompt.answered:
+                    break
+        return await prompt
+
+    async def wait_idle(self) -> None:
+        """Wait until nothing runs and nothing is queued."""
+        self._live()
+        await self._idle.wait()
+        self._live()
+
+    def __aiter__(self) -> AsyncIterator[ClientEvent]:
+        return self.read()
+
+    def read(self) -> AsyncGenerator[ClientEvent]:
+        """Everything the CLI writes, in order, from the oldest unread message on.
+
+        It ends when the CLI ends, with `SessionEnded` if that was no orderly end.
+        """
+        return self._inbox.read()
+
+    # Control
+
+    async def request(self, request: Request[R], *, deadline: float | None = None) -> R:
+        """Send one control request and wait for its typed answer."""
+        subtype = request.subtype
+        self._gate.check_request(subtype, request)
+        self.features.check(subtype)
+        seconds = deadline or deadline_for(subtype, self.options.deadlines)
+        response = await self._live().request(request, seconds)
+        if response.subtype != "error":
+            return read_reply(request, response)
+        error = response.error or "refused"
+        if response.error_code == "unsupported_request" or error.startswith(
+            "Unsupported control request"
+        ):
+            raise Unsupported(subtype, error, response.error_code)
+        raise ControlError(subtype, error, response.error_code)
+
+    async def update_environment(self, variables: dict[str, str]) -> None:
+        """Change the environment of the tools to come."""
+        if not self.features.applies_environment_updates:
+            raise Unsupported(
+                "update_environment_variables", "this CLI takes it without effect; use Options.env"
+            )
+        self._live().send_message(
+            {"type": "update_environment_variables", "variables": dict(variables)}
+        )
+
+    def keep_alive(self) -> None:
+        """Send a sign of life. Every CLI takes it in silence."""
+        self._live().send_message({"type": "keep_alive"})
+
+    def _live(self) -> Channel:
+        if self._channel is None:
+            raise UsageError("the client is not connected: use `async with`, or connect() first")
+        if self._channel.ended_by is not None:
+            raise self._channel.ended_by
+        return self._channel
+
+    # What the channel tells
+
+    def messages_received(self, events: list[Message | LineRejected]) -> None:
+        if self._stall is not None:
+            self._stall.heard()
+        turns = self._tracker.receive(events)
+        for event in events:
+            if type(event) is InitMessage:
+                self._learn(event)
+        for turn in turns:
+            self._settle(turn)
+        self._inbox.put(events)
+        self._update_idle()
+
+    def ended(self, error: SessionEnded) -> None:
+        for prompt in self._prompts.values():
+            prompt.fail(error)
+        self._prompts.clear()
+        self._inbox.close(None if self._ended_in_order(error) else error)
+        self._idle.set()
+        if self._stall is not None:
+            self._stall.stop()
+
+    def _ended_in_order(self, error: SessionEnded) -> bool:
+        # A CLI whose input ended exits 1 if its last turn failed; that turn has told it already.
+        reported = self.last_turn is not None and self.last_turn.outcome != "finished"
+        return error.exit_code == 0 or (error.exit_code == 1 and reported)
+
+    def _learn(self, init: InitMessage) -> None:
+        self._session_id = init.session_id or self._session_id
+        self.features = Features(
+            version=parse_version(init.claude_code_version) or self.features.version,
+            capabilities=frozenset(init.capabilities) | self.features.capabilities,
+            greeted_with_pid=self.features.greeted_with_pid,
+        )
+
+    def _settle(self, turn: Turn) -> None:
+        if turn.result is not None:
+            self.last_turn = turn
+        for uuid in turn.prompts:
+            prompt = self._prompts.pop(uuid, None)
+            if prompt is not None:
+                prompt.settle(turn)
+
+    def _update_idle(self) -> None:
+        if self._tracker.idle:
+            self._idle.set()
+        else:
+            self._idle.clear()
+
+    def report_stall(self, seconds: float) -> None:
+        waiting = self.waiting_on
+        if waiting is not None:
+            self._inbox.put([Stalled(seconds, waiting)])
+
+
+def _asked_for(message: ControlRequest) -> WaitingOn | None:
+    request: Any = message.request
+    match request:
+        case CanUseTool():
+            return WaitingOn("person", request.tool_name)
+        case Elicitation():
+            return WaitingOn("person", request.mcp_server_name)
+        case RequestUserDialog():
+            return WaitingOn("person", request.dialog_kind)
+        case HookCallback():
+            return WaitingOn("hook", request.callback_id)
+        case _:
+            return None
+
+
+class _StallWatch:
+    """Reports each silence of a running session once."""
+
+    def __init__(self, client: Client, after: float) -> None:
+        self._client = client
+        self._after = after
+        self._loop = asyncio.get_running_loop()
+        self._heard = self._loop.time()
+        self._reported = False
+        self._timer = self._loop.call_later(after, self._look)
+
+    def heard(self) -> None:
+        self._heard = self._loop.time()
+        self._reported = False
+
+    def stop(self) -> None:
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        silent = self._loop.time() - self._heard
+        if silent >= self._after and not self._reported:
+            self._reported = True
+            self._client.report_stall(silent)
+        wait = self._after if self._reported else self._after - silent
+        self._timer = self._loop.call_later(max(wait, 0.01), self._look)

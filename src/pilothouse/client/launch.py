@@ -1,0 +1,335 @@
+"""From options to a command line, an environment, and an `initialize` request."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from msgspec import UNSET
+
+from pilothouse import __version__
+from pilothouse.errors import InvalidOption
+from pilothouse.protocol import Initialize
+from pilothouse.protocol.wire import JsonObject, encode_json
+
+from .bypass import BypassGate
+from .locate import find_cli
+from .options import Options
+
+__all__ = ["Launch", "prepare"]
+
+LONGEST_ARGUMENT: Final = 100_000
+"""Linux refuses a single argument over 128 KiB; what is longer goes by file or `initialize`."""
+
+ENCLOSING_SESSION: Final = frozenset(
+    {
+        "CLAUDECODE",
+        "CLAUDE_AGENT_SDK_VERSION",
+        "CLAUDE_CODE_CHILD_SESSION",
+        "CLAUDE_CODE_ENTRYPOINT",
+        "CLAUDE_CODE_EXECPATH",
+        "CLAUDE_CODE_PARENT_SESSION_ID",
+        "CLAUDE_CODE_SESSION_ACCESS_TOKEN",
+        "CLAUDE_CODE_SESSION_ID",
+        "CLAUDE_CODE_SSE_PORT",
+        "CLAUDE_CODE_WEBSOCKET_AUTH_FILE_DESCRIPTOR",
+    }
+)
+"""What a CLI tells its own tools. A session started from within one must not take it for its own;
+the other CLAUDE_CODE_ variables are the user's settings and stay."""
+
+ENTRYPOINT: Final = "sdk-pilothouse"
+
+
+@dataclass(slots=True)
+class Launch:
+    """Everything one start needs. `clean_up` removes the files it made."""
+
+    argv: list[str]
+    env: dict[str, str]
+    cwd: str | None
+    session_id: str | None
+    """None only with `continue_latest`, where the CLI picks the session."""
+    initialize: Initialize
+    _files: Path | None = field(default=None)
+
+    def clean_up(self) -> None:
+        if self._files is not None:
+            shutil.rmtree(self._files, ignore_errors=True)
+            self._files = None
+
+
+class _Files:
+    """Private files for arguments that are too long for a command line."""
+
+    def __init__(self) -> None:
+        self.folder: Path | None = None
+
+    def write(self, name: str, text: str | bytes) -> str:
+        if self.folder is None:
+            self.folder = Path(tempfile.mkdtemp(prefix="pilothouse-"))
+        path = self.folder / name
+        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        return str(path)
+
+
+def prepare(options: Options, servers: Sequence[str] = ()) -> Launch:
+    """Check the options and build the start. `servers` names the in-process tool servers."""
+    _check(options)
+    BypassGate(allowed=options.allow_bypass).check_options(options)
+    inherited = dict(os.environ) if options.inherit_env else {}
+    cli = find_cli(options.cli_path, {**inherited, **options.env})
+    files = _Files()
+    session_id = _session_id(options)
+    argv = [str(cli), *_flags(options, session_id, servers, files)]
+    return Launch(
+        argv=argv,
+        env=_environment(options, inherited),
+        cwd=None if options.cwd is None else str(options.cwd),
+        session_id=session_id,
+        initialize=_initialize(options, servers),
+        _files=files.folder,
+    )
+
+
+def _check(options: Options) -> None:
+    if options.resume and options.continue_latest:
+        raise InvalidOption("resume and continue_latest exclude each other")
+    resumes = bool(options.resume or options.continue_latest)
+    if options.fork_session and not resumes:
+        raise InvalidOption("fork_session needs resume or continue_latest")
+    if options.session_id and resumes and not options.fork_session:
+        raise InvalidOption("session_id names a new session; with resume it needs fork_session")
+    if (options.resume_session_at or options.resume_drops_turn) and not options.resume:
+        raise InvalidOption("resume_session_at and resume_drops_turn need resume")
+    if options.session_id and not _is_uuid(options.session_id):
+        raise InvalidOption(f"session_id must be a UUID, not {options.session_id!r}")
+    if options.system_prompt is not None and options.system_prompt_file is not None:
+        raise InvalidOption("system_prompt and system_prompt_file exclude each other")
+    if options.permission_prompt_tool and options.answers_permissions:
+        raise InvalidOption("permission_prompt_tool and on_permission exclude each other")
+
+
+def _is_uuid(text: str) -> bool:
+    try:
+        return str(uuid.UUID(text)) == text.lower()
+    except ValueError:
+        return False
+
+
+def _session_id(options: Options) -> str | None:
+    if options.resume and not options.fork_session:
+        return options.resume
+    if options.continue_latest and not options.fork_session:
+        return None
+    return options.session_id or str(uuid.uuid4())
+
+
+# The command line
+
+
+def _flags(
+    options: Options, session_id: str | None, servers: Sequence[str], files: _Files
+) -> Iterator[str]:
+    yield "--print"
+    yield from ("--output-format=stream-json", "--input-format=stream-json", "--verbose")
+    # The echo of each prompt tells which turn took it, on every version.
+    yield "--replay-user-messages"
+    values = {
+        **_session_flags(options, session_id),
+        **_model_flags(options),
+        **_permission_flags(options),
+        **_settings_flags(options, files),
+        **_prompt_flags(options, files),
+        **_mcp_flags(options, servers, files),
+        **options.extra_args,
+    }
+    for name, value in values.items():
+        yield from _flag(name, value)
+    for name, on in _switches(options).items():
+        if on:
+            yield f"--{name}"
+    yield from _repeated(options)
+
+
+def _flag(name: str, value: Any) -> Iterator[str]:
+    if value is UNSET:
+        return
+    if value is None:
+        yield f"--{name}"
+    elif value == "":
+        yield from (f"--{name}", "")
+    else:
+        yield f"--{name}={value}"
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, value in values.items() if value is not None}
+
+
+def _session_flags(options: Options, session_id: str | None) -> dict[str, str]:
+    is_new = options.fork_session or not (options.resume or options.continue_latest)
+    return _given(
+        {
+            "session-id": session_id if is_new else None,
+            "resume": options.resume,
+            "resume-session-at": options.resume_session_at,
+            "resume-drops-turn": options.resume_drops_turn,
+        }
+    )
+
+
+def _model_flags(options: Options) -> dict[str, str]:
+    return _given(
+        {
+            "model": options.model,
+            "fallback-model": options.fallback_model,
+            "effort": options.effort,
+            "thinking": options.thinking,
+            "max-thinking-tokens": options.max_thinking_tokens,
+            "thinking-display": options.thinking_display,
+            "betas": ",".join(options.betas) or None,
+            "max-turns": options.max_turns,
+            "max-budget-usd": options.max_budget_usd,
+            "task-budget": options.task_budget,
+            "agent": options.agent,
+        }
+    )
+
+
+def _permission_flags(options: Options) -> dict[str, str]:
+    tools = options.tools if options.tools is None or options.tools == "default" else None
+    if options.tools is not None and options.tools != "default":
+        tools = ",".join(options.tools)
+    prompt_tool = "stdio" if options.answers_permissions else options.permission_prompt_tool
+    return _given(
+        {
+            "tools": tools,
+            "allowedTools": ",".join(options.allowed_tools) or None,
+            "disallowedTools": ",".join(options.disallowed_tools) or None,
+            "permission-mode": options.permission_mode,
+            "permission-prompt-tool": prompt_tool,
+            "permission-prompts": options.permission_prompts,
+        }
+    )
+
+
+def _settings_flags(options: Options, files: _Files) -> dict[str, str]:
+    sources = options.setting_sources
+    return _given(
+        {
+            "settings": _json_argument("settings", options.settings, files),
+            "setting-sources": None if sources is None else ",".join(sources),
+            "managed-settings": _json_argument("managed-settings", options.managed_settings, files),
+            "project-config-root": options.project_config_root,
+            "channels": ",".join(options.channels) or None,
+            "debug": options.debug if isinstance(options.debug, str) else None,
+            "debug-file": options.debug_file,
+        }
+    )
+
+
+def _prompt_flags(options: Options, files: _Files) -> dict[str, str]:
+    flags = _given({"system-prompt-file": options.system_prompt_file})
+    for name, text in (
+        ("system-prompt", options.system_prompt),
+        ("append-system-prompt", options.append_system_prompt),
+    ):
+        if text is not None and len(text.encode()) > LONGEST_ARGUMENT:
+            flags[f"{name}-file"] = files.write(f"{name}.md", text)
+        elif text is not None:
+            flags[name] = text
+    return flags
+
+
+def _mcp_flags(options: Options, servers: Sequence[str], files: _Files) -> dict[str, str]:
+    configured: JsonObject = {
+        name: config for name, config in options.mcp_servers.items() if name not in servers
+    }
+    configured |= {name: {"type": "sdk", "name": name} for name in servers}
+    if not configured:
+        return {}
+    return _given({"mcp-config": _json_argument("mcp-config", {"mcpServers": configured}, files)})
+
+
+def _json_argument(name: str, value: str | Path | JsonObject | None, files: _Files) -> str | None:
+    if value is None or isinstance(value, Path):
+        return None if value is None else str(value)
+    text = value if isinstance(value, str) else encode_json(value).decode()
+    if len(text.encode()) > LONGEST_ARGUMENT:
+        return files.write(f"{name}.json", text)
+    return text
+
+
+def _switches(options: Options) -> dict[str, bool]:
+    return {
+        "continue": options.continue_latest,
+        "fork-session": options.fork_session,
+        "no-session-persistence": not options.persist_session,
+        "strict-mcp-config": options.strict_mcp_config,
+        "include-partial-messages": options.include_partial_messages,
+        "include-hook-events": options.include_hook_events,
+        "session-mirror": options.session_mirror,
+        "debug": options.debug is True,
+        "allow-dangerously-skip-permissions": options.allow_bypass,
+    }
+
+
+def _repeated(options: Options) -> Iterator[str]:
+    for name, paths in (
+        ("add-dir", options.add_dirs),
+        ("mcp-config", options.mcp_config),
+        ("plugin-dir", options.plugin_dirs),
+        ("plugin-dir-no-mcp", options.plugin_dirs_without_mcp),
+    ):
+        for path in paths:
+            yield f"--{name}={path}"
+
+
+# The environment
+
+
+def _environment(options: Options, inherited: Mapping[str, str]) -> dict[str, str]:
+    env = {name: value for name, value in inherited.items() if name not in ENCLOSING_SESSION}
+    env["CLAUDE_CODE_ENTRYPOINT"] = ENTRYPOINT
+    env["PILOTHOUSE_VERSION"] = __version__
+    # Without it no CLI says when it is idle.
+    env["CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS"] = "1"
+    if options.enable_file_checkpointing:
+        env["CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"] = "1"
+    if options.client_app is not None:
+        env["CLAUDE_AGENT_SDK_CLIENT_APP"] = options.client_app
+    if options.cwd is not None:
+        env["PWD"] = str(options.cwd)
+    return env | dict(options.env)
+
+
+# The first request
+
+
+def _initialize(options: Options, servers: Sequence[str]) -> Initialize:
+    hooks = options.hooks.registration() if options.hooks is not None else None
+    fields: dict[str, Any] = {
+        "hooks": hooks or None,
+        "sdk_mcp_servers": list(servers) or None,
+        "json_schema": options.json_schema,
+        "append_subagent_system_prompt": options.append_subagent_system_prompt,
+        "exclude_dynamic_sections": options.exclude_dynamic_sections,
+        "system_prompt_snapshot": options.system_prompt_snapshot,
+        "plan_mode_instructions": options.plan_mode_instructions,
+        "tool_aliases": None if options.tool_aliases is None else dict(options.tool_aliases),
+        "agents": None if options.agents is None else dict(options.agents),
+        "title": options.title,
+        "skills": None if options.skills is None else list(options.skills),
+        "prompt_suggestions": options.prompt_suggestions,
+        "agent_progress_summaries": options.agent_progress_summaries,
+        "forward_subagent_text": options.forward_subagent_text,
+        "supported_dialog_kinds": list(options.dialog_kinds) or None,
+    }
+    return Initialize(**{name: value for name, value in fields.items() if value is not None})

@@ -1,0 +1,292 @@
+"""What the CLI asks a person about tools, plans and questions, and the answers there are.
+
+A handler gets a `ToolRequest`, a `QuestionRequest` or a `PlanRequest` and returns an answer;
+`settle` turns that into the one form every supported CLI accepts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import msgspec
+
+from pilothouse.protocol import (
+    AddRules,
+    CanUseTool,
+    PermissionAllow,
+    PermissionDeny,
+    PermissionDestination,
+    PermissionMode,
+    PermissionRule,
+    PermissionUpdate,
+    SetMode,
+)
+from pilothouse.protocol.wire import JsonObject, Record, convert
+
+__all__ = [
+    "Allow",
+    "Answer",
+    "Answers",
+    "ApprovePlan",
+    "Choice",
+    "Deny",
+    "PermissionRequest",
+    "PlanRequest",
+    "Question",
+    "QuestionRequest",
+    "RejectPlan",
+    "RevisePlan",
+    "Skip",
+    "ToolRequest",
+    "settle",
+]
+
+ASK_USER_QUESTION = "AskUserQuestion"
+EXIT_PLAN_MODE = "ExitPlanMode"
+
+
+# What is asked
+
+
+@dataclass(frozen=True, slots=True)
+class PermissionRequest:
+    """Something a session waits on a person for. `request` has every field the CLI sent."""
+
+    request_id: str
+    request: CanUseTool
+
+    @property
+    def tool_name(self) -> str:
+        return self.request.tool_name
+
+    @property
+    def input(self) -> JsonObject:
+        return self.request.input
+
+    @property
+    def tool_use_id(self) -> str:
+        return self.request.tool_use_id
+
+    @property
+    def agent_id(self) -> str | None:
+        """The sub-agent that asks; None for the main conversation."""
+        return self.request.agent_id
+
+    @property
+    def suggestions(self) -> Sequence[PermissionUpdate]:
+        """What the CLI would remember. Its destinations may be settings files on disk."""
+        return self.request.permission_suggestions
+
+
+@dataclass(frozen=True, slots=True)
+class ToolRequest(PermissionRequest):
+    """May this tool run?"""
+
+
+class Choice(Record):
+    """One option of a question."""
+
+    label: str = ""
+    description: str = ""
+    preview: str | None = None
+
+
+class Question(Record):
+    """One question of the model's."""
+
+    question: str = ""
+    header: str = ""
+    options: list[Choice] = msgspec.field(default_factory=list[Choice])
+    multi_select: bool = msgspec.field(default=False, name="multiSelect")
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionRequest(PermissionRequest):
+    """The model asks the person something."""
+
+    @property
+    def questions(self) -> list[Question]:
+        return [convert(Question, each) for each in _list(self.input.get("questions"))]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanRequest(PermissionRequest):
+    """Is this plan right?"""
+
+    @property
+    def plan(self) -> str | None:
+        """The plan's text; None when the model wrote no plan file."""
+        plan = self.input.get("plan")
+        return plan if isinstance(plan, str) else None
+
+    @property
+    def plan_file(self) -> str | None:
+        path = self.input.get("planFilePath")
+        return path if isinstance(path, str) else None
+
+    @property
+    def allowed_prompts(self) -> list[Any]:
+        return _list(self.input.get("allowedPrompts"))
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
+
+
+def as_request(request_id: str, request: CanUseTool) -> PermissionRequest:
+    """The typed request for the tool it is about."""
+    kinds = {ASK_USER_QUESTION: QuestionRequest, EXIT_PLAN_MODE: PlanRequest}
+    return kinds.get(request.tool_name, ToolRequest)(request_id, request)
+
+
+# What is answered
+
+
+@dataclass(frozen=True, slots=True)
+class Allow:
+    """Yes, perhaps with an edited input, perhaps to be remembered."""
+
+    updated_input: JsonObject | None = None
+    remember: bool | PermissionDestination = False
+    """True: not asked again in this session. A destination writes the CLI's settings there."""
+    updates: Sequence[PermissionUpdate] = ()
+    mode: PermissionMode | None = None
+    """The permission mode from here on, switched in the same moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class Deny:
+    """No. The model reads the reason; `stop` ends its turn instead."""
+
+    reason: str = "The user does not want this tool to be used."
+    stop: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Question text -> a label, several labels, or free text; notes by question text."""
+
+    answers: Mapping[str, str | Sequence[str]]
+    notes: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """The questions stay unanswered; the model goes on without."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovePlan:
+    """Yes. `edited` replaces the plan's text; `mode` is the mode to work in."""
+
+    edited: str | None = None
+    mode: PermissionMode | None = None
+    updates: Sequence[PermissionUpdate] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RevisePlan:
+    """Not yet: the model reads the feedback and plans again."""
+
+    feedback: str
+
+
+@dataclass(frozen=True, slots=True)
+class RejectPlan:
+    """No. `stop` ends the turn."""
+
+    reason: str = "The user rejected the plan."
+    stop: bool = False
+
+
+Answer = Allow | Deny | Answers | Skip | ApprovePlan | RevisePlan | RejectPlan
+
+
+# From answer to wire
+
+
+def settle(
+    request: PermissionRequest, answer: Answer, *, edits_plans: bool
+) -> PermissionAllow | PermissionDeny:
+    """The answer as the CLI takes it.
+
+    The whole input is always echoed: older CLIs refuse an `allow` without it, and newer ones a
+    question without its `questions`. A denial always has a message for the same reason.
+    """
+    match answer:
+        case Allow():
+            given = request.input if answer.updated_input is None else answer.updated_input
+            return _allow(given, [*answer.updates, *_remembered(request, answer)], answer.mode)
+        case Deny(reason, stop) | RejectPlan(reason, stop):
+            return _deny(reason, stop=stop)
+        case Answers():
+            return _allow(_answered(request.input, answer))
+        case Skip():
+            return _allow(request.input)
+        case ApprovePlan():
+            return _approve(request, answer, edits_plans=edits_plans)
+        case RevisePlan(feedback):
+            return _deny(feedback)
+
+
+def _allow(
+    given: JsonObject, updates: Sequence[PermissionUpdate] = (), mode: PermissionMode | None = None
+) -> PermissionAllow:
+    every = [*updates]
+    if mode is not None:
+        every.append(SetMode(mode=mode, destination="session"))
+    return PermissionAllow(updated_input=given, updated_permissions=every or msgspec.UNSET)
+
+
+def _deny(message: str, *, stop: bool = False) -> PermissionDeny:
+    return PermissionDeny(message=message.strip() or Deny().reason, interrupt=stop)
+
+
+def _answered(given: JsonObject, answer: Answers) -> JsonObject:
+    # Several labels travel as one string: "Ham, Olives".
+    answers = {
+        question: chosen if isinstance(chosen, str) else ", ".join(chosen)
+        for question, chosen in answer.answers.items()
+    }
+    answered = {**given, "answers": answers}
+    if answer.notes:
+        answered["annotations"] = {text: {"notes": note} for text, note in answer.notes.items()}
+    return answered
+
+
+def _approve(
+    request: PermissionRequest, answer: ApprovePlan, *, edits_plans: bool
+) -> PermissionAllow | PermissionDeny:
+    if answer.edited is None:
+        return _allow(request.input, answer.updates, answer.mode)
+    if edits_plans:
+        return _allow({**request.input, "plan": answer.edited}, answer.updates, answer.mode)
+    return _deny(f"The user edited the plan. Use this plan instead:\n\n{answer.edited}")
+
+
+def _remembered(request: PermissionRequest, answer: Allow) -> list[PermissionUpdate]:
+    """What keeps the CLI from asking this again, and no more.
+
+    Its suggestions are alternatives, the widest of them among them: a Bash command may come with
+    its own rule and with a switch to acceptEdits.
+    """
+    if answer.remember is False:
+        return []
+    destination = "session" if answer.remember is True else answer.remember
+    rules = [u for u in request.suggestions if isinstance(u, AddRules) and u.behavior == "allow"]
+    modes = [u for u in request.suggestions if isinstance(u, SetMode)]
+    if rules:
+        return [msgspec.structs.replace(rule, destination=destination) for rule in rules]
+    if modes and "command" not in request.input:
+        return [msgspec.structs.replace(modes[0], destination="session")]
+    return [_own_rule(request, destination)]
+
+
+def _own_rule(request: PermissionRequest, destination: PermissionDestination) -> AddRules:
+    # Without a suggestion of the CLI's: this very command, or this tool where it has none.
+    command = request.input.get("command")
+    content = command if isinstance(command, str) else None
+    rule = PermissionRule(tool_name=request.tool_name, rule_content=content)
+    return AddRules(rules=[rule], behavior="allow", destination=destination)

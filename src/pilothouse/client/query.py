@@ -1,0 +1,42 @@
+"""One prompt, one CLI: `query` for async code, `run` for scripts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+
+from .client import Client, ClientEvent
+from .options import Options
+from .prompts import Content
+from .turns import Turn
+
+__all__ = ["query", "run"]
+
+WAITED_FOR = frozenset({"local_agent", "local_workflow"})
+"""Background work that reports back to the model. A background shell may run for ever."""
+
+
+async def query(content: Content, options: Options | None = None) -> AsyncGenerator[ClientEvent]:
+    """Everything one prompt brings about, to the end of the CLI's work."""
+    async with Client(options) as client:
+        await client.say(content)
+        async with aclosing(client.read()) as events:
+            async for event in events:
+                yield event
+                if client.idle and not _works_on(client):
+                    client.close_input()
+
+
+def _works_on(client: Client) -> bool:
+    return any(task.kind in WAITED_FOR for task in client.turns.tasks.values())
+
+
+def run(content: Content, options: Options | None = None) -> Turn:
+    """Ask, wait, and return the turn: for scripts without an event loop."""
+    return asyncio.run(_run(content, options))
+
+
+async def _run(content: Content, options: Options | None) -> Turn:
+    async with Client(options) as client:
+        return await client.ask(content)

@@ -1,0 +1,138 @@
+"""Answers what the CLI asks: permissions, hooks, in-process tools, elicitations, dialogs."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pilothouse.errors import BypassNotAllowed
+from pilothouse.protocol import (
+    CanUseTool,
+    Elicitation,
+    HookCallback,
+    McpMessage,
+    PermissionAllow,
+    RequestReceived,
+    RequestUserDialog,
+)
+from pilothouse.protocol.wire import JsonObject
+
+from .bypass import BypassGate
+from .channel import Refusal
+from .elicitation import Dialog, ElicitationRequest
+from .hooks import HookFailed, Spawn
+from .options import Options, PermissionHandler
+from .permissions import (
+    Answer,
+    Deny,
+    PermissionRequest,
+    PlanRequest,
+    QuestionRequest,
+    as_request,
+    settle,
+)
+from .tools import ToolHost
+
+__all__ = ["Server"]
+
+log = logging.getLogger("pilothouse")
+
+
+class Server:
+    """Serves one CLI's requests with the handlers of its options."""
+
+    def __init__(
+        self,
+        options: Options,
+        gate: BypassGate,
+        tools: Mapping[str, ToolHost],
+        *,
+        edits_plans: Callable[[], bool],
+        spawn: Spawn,
+    ) -> None:
+        self._options = options
+        self._gate = gate
+        self._tools = tools
+        self._edits_plans = edits_plans
+        self._spawn = spawn
+
+    async def serve(self, event: RequestReceived) -> Any:
+        """The answer to one request; None where the CLI must not get one from us."""
+        request = event.request
+        match request:
+            case CanUseTool():
+                return await self._permission(as_request(event.request_id, request))
+            case HookCallback():
+                return await self._hook(request)
+            case McpMessage():
+                return await self._tool(request)
+            case Elicitation():
+                return await self._elicitation(ElicitationRequest(event.request_id, request))
+            case RequestUserDialog():
+                return await self._dialog(Dialog(event.request_id, request))
+            case _:
+                subtype = request.subtype
+                raise Refusal(
+                    f"Unsupported control request subtype: {subtype}", "unsupported_request"
+                )
+
+    async def _permission(self, request: PermissionRequest) -> Any:
+        handler = self._handler(request)
+        if handler is None:
+            answer: Answer = Deny(f"Nobody here answers for {request.tool_name}.")
+        else:
+            answer = await _asked(handler, request)
+        try:
+            result = settle(request, answer, edits_plans=self._edits_plans())
+            if isinstance(result, PermissionAllow) and result.updated_permissions:
+                self._gate.check("an answer", result.updated_permissions)
+        except (BypassNotAllowed, TypeError) as error:
+            log.error("the answer to %s was refused: %s", request.tool_name, error)
+            return settle(request, Deny(f"The answer was refused: {error}"), edits_plans=False)
+        return result
+
+    def _handler(self, request: PermissionRequest) -> PermissionHandler | None:
+        special: PermissionHandler | None = None
+        if isinstance(request, QuestionRequest):
+            special = self._options.on_question
+        elif isinstance(request, PlanRequest):
+            special = self._options.on_plan
+        return special or self._options.on_permission
+
+    async def _hook(self, callback: HookCallback) -> JsonObject:
+        if self._options.hooks is None:
+            raise Refusal("no hooks are registered here")
+        try:
+            output = await self._options.hooks.answer(callback, spawn=self._spawn)
+        except HookFailed as error:
+            raise Refusal(str(error)) from error
+        self._gate.check("a hook's output", output.get("hookSpecificOutput"))
+        return output
+
+    async def _tool(self, request: McpMessage) -> JsonObject:
+        host = self._tools.get(request.server_name)
+        if host is None:
+            raise Refusal(f"no in-process server is named {request.server_name!r}")
+        reply = await host.handle(request.message)
+        # A notification must be acknowledged too, or the CLI waits for it.
+        return {"mcp_response": reply if reply is not None else {"jsonrpc": "2.0", "result": {}}}
+
+    async def _elicitation(self, request: ElicitationRequest) -> JsonObject:
+        if self._options.on_elicitation is None:
+            return {"action": "decline"}
+        return (await self._options.on_elicitation(request)).payload()
+
+    async def _dialog(self, dialog: Dialog) -> JsonObject | None:
+        # A kind we did not declare belongs to another host: silence, not a refusal.
+        if self._options.on_dialog is None or dialog.kind not in self._options.dialog_kinds:
+            return None
+        return (await self._options.on_dialog(dialog)).payload()
+
+
+async def _asked(handler: PermissionHandler, request: PermissionRequest) -> Answer:
+    try:
+        return await handler(request)
+    except Exception as error:
+        log.exception("the handler for %s failed; denied", request.tool_name)
+        return Deny(f"The permission handler failed: {type(error).__name__}: {error}")

@@ -1,0 +1,294 @@
+"""Which turn answers which prompt, how it ended, and whether the CLI is idle.
+
+Results and prompts are not one to one. A prompt that arrives while a tool runs is folded into
+the running turn: two prompts, one result. Background work that ends starts a turn nobody asked
+for: no prompt, one result. A prompt whose uuid the CLI has seen before starts nothing at all.
+
+What the tracker rests on:
+- Every CLI echoes each prompt, with our uuid, in the turn that takes it (`is_replay`). So the
+  prompts echoed since the last result are those the next result answers. Newer CLIs name them
+  in the result too (`user_message_uuids`) and report each prompt's life (`command_lifecycle`).
+- `session_state_changed` says `idle` when nothing is queued or running. CLIs before it are
+  taken to be idle when every prompt is answered, no turn runs and no background task is open.
+- `total_cost_usd` counts from the start of the process, or of the conversation after /clear.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from pilothouse.protocol import (
+    ApiRetryMessage,
+    AssistantMessage,
+    BackgroundTasksChangedMessage,
+    CommandLifecycleMessage,
+    ConversationResetMessage,
+    InitMessage,
+    LineRejected,
+    Message,
+    ResultMessage,
+    SessionStateChangedMessage,
+    TaskNotificationMessage,
+    TaskStartedMessage,
+    TaskUpdatedMessage,
+    TextBlock,
+    ToolResultBlock,
+    ToolUseBlock,
+    UserMessage,
+)
+
+__all__ = ["BackgroundTask", "Outcome", "Stalled", "Turn", "TurnTracker", "WaitingOn"]
+
+Outcome = Literal["finished", "interrupted", "failed", "cancelled"]
+
+INTERRUPTION = "[Request interrupted by user"
+"""What every CLI writes as a user line when a turn is interrupted; 2.1.37 has no other sign."""
+
+TASK_ENDED = frozenset({"completed", "failed", "killed", "stopped"})
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One turn that ended.
+
+    `finished`      the model came to its end
+    `interrupted`   stopped by an interrupt, or by a denial that stops
+    `failed`        an API error, a limit reached, an internal error: see `reason`
+    `cancelled`     the prompt never got a turn: taken back, or a repetition of an earlier uuid
+    """
+
+    outcome: Outcome
+    reason: str
+    prompts: tuple[str, ...]
+    """The uuids of the prompts it answered; none if the CLI started the turn by itself."""
+    result: ResultMessage | None
+    cost_usd: float
+    """What this turn cost, where the CLI only tells the sum so far."""
+
+    @property
+    def text(self) -> str:
+        """The final text, or what went wrong."""
+        if self.result is None:
+            return ""
+        return self.result.result or "\n".join(self.result.errors)
+
+    @property
+    def structured_output(self) -> Any:
+        return self.result.structured_output if self.result else None
+
+
+@dataclass(frozen=True, slots=True)
+class BackgroundTask:
+    """Work that goes on beside the turns: a background shell, a sub-agent, a workflow."""
+
+    task_id: str
+    kind: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingOn:
+    """What a session that says nothing waits for."""
+
+    what: Literal["api", "tool", "person", "hook", "background"]
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stalled:
+    """A running session has been silent for `seconds`."""
+
+    seconds: float
+    waiting_on: WaitingOn
+
+
+@dataclass(slots=True)
+class _OpenTool:
+    name: str
+    in_subagent: bool
+
+
+class TurnTracker:
+    """Follows one CLI's messages. Pure: no clock, no I/O."""
+
+    def __init__(self) -> None:
+        self.running = False
+        self.tasks: dict[str, BackgroundTask] = {}
+        self.tools: dict[str, _OpenTool] = {}
+        self._unanswered: dict[str, None] = {}
+        self._echoed: list[str] = []
+        self._state: str | None = None
+        self._interrupted = False
+        self._notified = False
+        self._retry: ApiRetryMessage | None = None
+        self._cost = 0.0
+        self._ended: list[Turn] = []
+        self._follow: dict[type[Any], Callable[[Any], None]] = {
+            ApiRetryMessage: self._api_retry,
+            AssistantMessage: self._assistant,
+            BackgroundTasksChangedMessage: self._tasks_changed,
+            CommandLifecycleMessage: self._lifecycle,
+            ConversationResetMessage: self._reset,
+            InitMessage: self._init,
+            ResultMessage: self._result,
+            SessionStateChangedMessage: self._state_changed,
+            TaskNotificationMessage: self._task_notified,
+            TaskStartedMessage: self._task_started,
+            TaskUpdatedMessage: self._task_updated,
+            UserMessage: self._user,
+        }
+
+    @property
+    def reports_idle(self) -> bool:
+        """Whether this CLI says itself when it is idle."""
+        return self._state is not None
+
+    @property
+    def idle(self) -> bool:
+        if self._unanswered:
+            return False
+        if self._state is not None:
+            return self._state == "idle"
+        return not self.running and not self.tasks
+
+    @property
+    def unanswered(self) -> tuple[str, ...]:
+        """Prompts sent that no turn has answered yet, oldest first."""
+        return tuple(self._unanswered)
+
+    def prompt_sent(self, uuid: str) -> None:
+        self._unanswered[uuid] = None
+
+    def receive(self, messages: Sequence[Message | LineRejected]) -> list[Turn]:
+        """Follow messages in their order; the turns that ended with them."""
+        follow = self._follow.get
+        for message in messages:
+            step = follow(type(message))
+            if step is not None:
+                step(message)
+        if not self._ended:
+            return []
+        ended, self._ended = self._ended, []
+        return ended
+
+    def waiting_on(self) -> WaitingOn | None:
+        """What the CLI waits for now, as far as its own messages tell."""
+        if self.running or self._unanswered:
+            if self.tools:
+                return WaitingOn("tool", ", ".join(tool.name for tool in self.tools.values()))
+            return WaitingOn("api", self._retry_text())
+        if self.tasks:
+            names = (task.description or task.kind for task in self.tasks.values())
+            return WaitingOn("background", ", ".join(names))
+        return None
+
+    def _retry_text(self) -> str:
+        if self._retry is None:
+            return "the model's answer"
+        retry = self._retry
+        cause = retry.error_status or "no connection"
+        return f"retry {retry.attempt} of {retry.max_retries} after {retry.error} ({cause})"
+
+    # One step per kind of message
+
+    def _init(self, _: InitMessage) -> None:
+        self.running = True
+
+    def _state_changed(self, message: SessionStateChangedMessage) -> None:
+        self._state = message.state
+        self.running = message.state != "idle"
+
+    def _api_retry(self, message: ApiRetryMessage) -> None:
+        self._retry = message
+
+    def _assistant(self, message: AssistantMessage) -> None:
+        self._retry = None
+        for block in message.content:
+            if isinstance(block, ToolUseBlock):
+                inner = message.parent_tool_use_id is not None
+                self.tools[block.id] = _OpenTool(block.name, inner)
+
+    def _user(self, message: UserMessage) -> None:
+        if message.is_replay:
+            if message.uuid in self._unanswered:
+                self._echoed.append(message.uuid)
+            return
+        for block in message.content:
+            if isinstance(block, ToolResultBlock):
+                self.tools.pop(block.tool_use_id, None)
+            elif isinstance(block, TextBlock) and block.text.startswith(INTERRUPTION):
+                self._interrupted |= message.parent_tool_use_id is None
+
+    def _lifecycle(self, message: CommandLifecycleMessage) -> None:
+        # After a result the prompt is answered already; without one it never had a turn.
+        uuid = message.command_uuid
+        if message.state in ("completed", "cancelled") and uuid in self._unanswered:
+            if uuid in self._echoed:
+                return
+            del self._unanswered[uuid]
+            reason = "duplicate" if message.state == "completed" else "cancelled"
+            self._ended.append(Turn("cancelled", reason, (uuid,), None, 0.0))
+
+    def _result(self, message: ResultMessage) -> None:
+        named = [*message.user_message_uuids, message.user_message_uuid, *self._echoed]
+        answered = tuple(uuid for uuid in dict.fromkeys(named) if uuid in self._unanswered)
+        if not answered and not message.origin and not self._notified:
+            # Ended before its prompt was echoed: a session that cannot be resumed, say.
+            answered = tuple(self._unanswered)[:1]
+        for uuid in answered:
+            del self._unanswered[uuid]
+        outcome, reason = classify(message, interrupted=self._interrupted)
+        cost = max(0.0, message.total_cost_usd - self._cost)
+        self._ended.append(Turn(outcome, reason, answered, message, cost))
+        self._cost = message.total_cost_usd
+        self._echoed.clear()
+        self._interrupted = self._notified = False
+        self._retry = None
+        self.running = False
+        self.tools = {key: tool for key, tool in self.tools.items() if tool.in_subagent}
+
+    def _reset(self, _: ConversationResetMessage) -> None:
+        self._cost = 0.0
+
+    def _tasks_changed(self, message: BackgroundTasksChangedMessage) -> None:
+        self.tasks = {
+            task.task_id: BackgroundTask(task.task_id, task.task_type, task.description)
+            for task in message.tasks
+            if not task.ambient
+        }
+
+    def _task_started(self, message: TaskStartedMessage) -> None:
+        # A foreground tool is a task too on newer CLIs; its tool call already stands for it.
+        if message.is_backgrounded is not False and not message.ambient:
+            task = BackgroundTask(message.task_id, message.task_type or "", message.description)
+            self.tasks[message.task_id] = task
+
+    def _task_notified(self, message: TaskNotificationMessage) -> None:
+        # When no turn runs, this is what starts one.
+        self._notified |= not self.running
+        self.tasks.pop(message.task_id, None)
+
+    def _task_updated(self, message: TaskUpdatedMessage) -> None:
+        if message.patch.status in TASK_ENDED:
+            self.tasks.pop(message.task_id, None)
+
+
+def classify(result: ResultMessage, *, interrupted: bool) -> tuple[Outcome, str]:
+    """How a turn ended, and the CLI's word for why.
+
+    No field alone tells: an API error is a `success` with `is_error`, and 2.1.37 has no
+    `terminal_reason` and reports an interrupt or a reached limit as no error.
+    """
+    reason = result.terminal_reason or result.subtype
+    if reason.startswith("aborted"):
+        return "interrupted", reason
+    if interrupted and not result.terminal_reason and result.subtype == "error_during_execution":
+        return "interrupted", reason
+    if result.subtype != "success":
+        return "failed", reason
+    if result.is_error:
+        # 2.1.119 gives "completed" as the reason of an API error.
+        return "failed", "api_error" if reason in ("completed", "success") else reason
+    return "finished", "completed" if reason == "success" else reason

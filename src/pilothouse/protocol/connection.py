@@ -1,0 +1,272 @@
+"""The protocol as a state machine without I/O: bytes in, events out, bytes out.
+
+    connection = Connection(Role.CLIENT)
+    request_id = connection.send_request(Initialize())
+    pipe.write(connection.data_to_send())
+    connection.receive_data(pipe.read())
+    for event in connection.events(): ...
+
+Rules
+- Receiving never raises, whatever the bytes are, and depends on no cut between chunks.
+- Each request of the peer's is reported once and answered at most once. `send_response` and
+  `send_error` return False, and write nothing, where the peer no longer waits: it was answered,
+  withdrawn, or the stream has ended.
+- A response is matched to a request of ours by its id, once. Others (a second response, an echo
+  of our own) are reported as the plain messages they are.
+- Sending checks first and buffers second. A client writes no line that ends any supported CLI:
+  no blank line, no `control_request` without a body, no `user` line of another role, no type the
+  CLI does not know, and never `control_cancel_request`, which ends the oldest of them. `forget`
+  withdraws a request of ours without a word to the peer.
+"""
+
+from __future__ import annotations
+
+import enum
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any, Final, cast
+
+from .control import (
+    ControlCancelRequest,
+    ControlRequest,
+    ControlResponse,
+    Request,
+    decode_pending_requests,
+    encode_request,
+)
+from .events import (
+    Event,
+    LineRejected,
+    RequestCancelled,
+    RequestReceived,
+    ResponseReceived,
+    StreamEnded,
+)
+from .messages import NotAMessage, decode
+from .wire import JsonObject, encode
+
+__all__ = ["Connection", "IllegalSend", "Role"]
+
+HEAD_KEPT: Final = 1024
+"""How much of a line over the limit is kept for the report."""
+
+CLIENT_TYPES: Final = frozenset({"user", "keep_alive", "update_environment_variables"})
+"""What a client may write besides control messages; 2.1.37 exits on any other type."""
+
+_CONTROL: Final = (ControlRequest, ControlResponse, ControlCancelRequest)
+
+
+class IllegalSend(ValueError):
+    """The caller tried to send what the protocol does not allow. Nothing was written."""
+
+
+class Role(enum.Enum):
+    """Which side of the wire we are."""
+
+    CLIENT = "client"
+    CLI = "cli"
+
+
+def _new_request_id() -> str:
+    return f"ph_{uuid.uuid4().hex}"
+
+
+class Connection:
+    """One side of one stream-json conversation."""
+
+    def __init__(
+        self,
+        role: Role,
+        *,
+        max_line: int | None = None,
+        new_request_id: Callable[[], str] = _new_request_id,
+    ) -> None:
+        self.role = role
+        self._max_line = max_line
+        self._splitter = _LineSplitter(max_line)
+        self._new_request_id = new_request_id
+        self._events: list[Event] = []
+        self._output: list[bytes] = []
+        self._ours: dict[str, Request[Any]] = {}
+        self._theirs: dict[str, ControlRequest] = {}
+        self._ended = False
+
+    @property
+    def pending(self) -> Mapping[str, Request[Any]]:
+        """Requests of ours that the peer has not answered."""
+        return self._ours
+
+    @property
+    def asked(self) -> Mapping[str, ControlRequest]:
+        """Requests of the peer's that we have not answered."""
+        return self._theirs
+
+    @property
+    def ended(self) -> bool:
+        return self._ended
+
+    # Receiving
+
+    def receive_data(self, data: bytes) -> None:
+        """Take bytes from the peer, cut anywhere."""
+        append, limit = self._events.append, self._max_line
+        for line in self._splitter.feed(data):
+            if limit is not None and len(line) > limit:
+                self._reject(line[:HEAD_KEPT], f"longer than {limit} bytes")
+                continue
+            try:
+                message = decode(line)
+            except NotAMessage as error:
+                self._reject(line, str(error))
+                continue
+            if isinstance(message, _CONTROL):
+                self._receive_control(message)
+            else:
+                append(message)
+
+    def receive_eof(self) -> None:
+        """The peer's stream ended. A last line without a newline still counts."""
+        if not self._ended:
+            self.receive_data(b"\n")
+            self._ended = True
+            self._theirs.clear()
+            self._events.append(StreamEnded())
+
+    def events(self) -> list[Event]:
+        """What happened since the last call, in order."""
+        events, self._events = self._events, []
+        return events
+
+    def _reject(self, line: bytes, reason: str) -> None:
+        if line.strip():
+            self._events.append(LineRejected(reason, line))
+
+    def _receive_control(
+        self, message: ControlRequest | ControlResponse | ControlCancelRequest
+    ) -> None:
+        if isinstance(message, ControlRequest):
+            self._receive_request(message)
+        elif isinstance(message, ControlResponse):
+            self._receive_response(message)
+        else:
+            self._theirs.pop(message.request_id, None)
+            self._events.append(RequestCancelled(message))
+
+    def _receive_request(self, message: ControlRequest) -> None:
+        # A native CLI repeats requests after a reconnect, and so does a repeated initialize.
+        if message.request_id in self._theirs:
+            self._events.append(message)
+            return
+        self._theirs[message.request_id] = message
+        self._events.append(RequestReceived(message))
+
+    def _receive_response(self, message: ControlResponse) -> None:
+        request = self._ours.pop(message.request_id, None)
+        if request is None:
+            self._events.append(message)
+            return
+        self._events.append(ResponseReceived(message.request_id, request, message))
+        for reopened in decode_pending_requests(message):
+            if reopened.request_id not in self._theirs:
+                self._receive_request(reopened)
+
+    # Sending
+
+    def send_request(self, request: Request[Any]) -> str:
+        """Ask the peer; the id names the answer."""
+        request_id = self._new_request_id()
+        body = encode_request(request)
+        self._write({"type": "control_request", "request_id": request_id, "request": body})
+        self._ours[request_id] = request
+        return request_id
+
+    def forget(self, request_id: str) -> None:
+        """Wait no longer for an answer to this request of ours."""
+        self._ours.pop(request_id, None)
+
+    def send_response(self, request_id: str, response: Any = None) -> bool:
+        """Answer a request of the peer's."""
+        given: Any = {} if response is None else response
+        body = {"subtype": "success", "request_id": request_id, "response": given}
+        return self._answer(request_id, body)
+
+    def send_error(self, request_id: str, error: str, code: str | None = None) -> bool:
+        """Refuse a request of the peer's."""
+        body = {"subtype": "error", "request_id": request_id, "error": error}
+        if code is not None:
+            body["error_code"] = code
+        return self._answer(request_id, body)
+
+    def send_message(self, message: JsonObject) -> None:
+        """Write a message that is no control message."""
+        if self.role is Role.CLIENT:
+            _check_client_message(message)
+        self._write(message)
+
+    def send_cancel(self, request_id: str) -> None:
+        """Withdraw a request of ours at the peer. Only a CLI may: see the rules above."""
+        if self.role is Role.CLIENT:
+            raise IllegalSend("a client never writes control_cancel_request; use forget()")
+        self.forget(request_id)
+        self._write({"type": "control_cancel_request", "request_id": request_id})
+
+    def data_to_send(self) -> bytes:
+        """What is to be written to the peer now."""
+        output, self._output = self._output, []
+        return b"".join(output)
+
+    def _answer(self, request_id: str, body: Mapping[str, Any]) -> bool:
+        if request_id not in self._theirs:
+            return False
+        self._write({"type": "control_response", "response": body})
+        del self._theirs[request_id]
+        return True
+
+    def _write(self, message: Mapping[str, Any]) -> None:
+        self._output.append(encode(message))
+
+
+def _check_client_message(message: JsonObject) -> None:
+    kind = message.get("type")
+    if kind not in CLIENT_TYPES:
+        raise IllegalSend(f"a client does not write {kind!r} messages")
+    if kind == "user":
+        body = _members(message.get("message"))
+        if body.get("role") != "user" or "content" not in body:
+            raise IllegalSend("a user message needs message.role 'user' and message.content")
+
+
+def _members(value: Any) -> JsonObject:
+    return cast(JsonObject, value) if isinstance(value, dict) else {}
+
+
+class _LineSplitter:
+    """Cuts a byte stream into lines, keeping of each no more than `limit` + 1 bytes."""
+
+    def __init__(self, limit: int | None) -> None:
+        self._limit = limit
+        self._held: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        complete, newline, tail = data.rpartition(b"\n")
+        lines: list[bytes] = []
+        if newline:
+            lines = complete.split(b"\n")
+            if self._held:
+                self._hold(lines[0])
+                lines[0] = b"".join(self._held)
+                self._held, self._size = [], 0
+            if b"\r" in complete or lines[0].endswith(b"\r"):
+                lines = [line.removesuffix(b"\r") for line in lines]
+        if tail:
+            self._hold(tail)
+        return lines
+
+    def _hold(self, piece: bytes) -> None:
+        # Pieces are joined once, at the newline: a line of many chunks costs its length, not
+        # its length squared.
+        if self._limit is not None:
+            piece = piece[: max(0, self._limit + 1 - self._size)]
+        self._held.append(piece)
+        self._size += len(piece)

@@ -1,0 +1,115 @@
+"""Brings real Claude Code CLIs to tests: the binaries inside the `claude-agent-sdk` wheels.
+
+`python -m pilothouse.testing.real_cli --cache DIR [VERSION ...]` fetches them ahead of time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from pathlib import Path
+
+__all__ = ["CLI_WHEELS", "FetchError", "environment", "extract", "fetch", "main"]
+
+CLI_WHEELS = {"2.1.325": "0.2.182", "2.1.119": "0.1.68", "2.1.37": "0.1.33"}
+"""The CLI's version and the version of the wheel that carries it."""
+
+_MEMBER = "claude_agent_sdk/_bundled/claude"
+
+
+class FetchError(Exception):
+    """A CLI could not be brought; the text says what to do about it."""
+
+
+def fetch(version: str, cache: Path) -> Path:
+    """The path of the CLI of this version, downloaded into the cache unless it is there."""
+    binary = cache / version / "claude"
+    if binary.exists():
+        return binary
+    if version not in CLI_WHEELS:
+        known = ", ".join(CLI_WHEELS)
+        raise FetchError(f"no wheel is known for CLI {version}; choose one of: {known}")
+    cache.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=cache, prefix=".fetch-") as folder:
+        return extract(_download(CLI_WHEELS[version], Path(folder)), binary)
+
+
+def extract(wheel: Path, binary: Path) -> Path:
+    """Takes the CLI out of a wheel; it appears at its place complete or not at all."""
+    binary.parent.mkdir(parents=True, exist_ok=True)
+    part = binary.with_name(f"{binary.name}.{os.getpid()}.part")
+    try:
+        with (
+            zipfile.ZipFile(wheel) as archive,
+            archive.open(_MEMBER) as source,
+            part.open("wb") as target,
+        ):
+            shutil.copyfileobj(source, target, 1 << 20)
+        part.chmod(0o755)
+        return part.rename(binary)
+    except (KeyError, zipfile.BadZipFile) as error:
+        raise FetchError(f"{wheel.name} carries no CLI for this platform: {error}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def environment(home: Path, base_url: str, **extra: str) -> dict[str, str]:
+    """The whole environment for a CLI that talks to a scripted model and to nobody else."""
+    return {
+        "PATH": "/usr/local/bin:/usr/bin:/bin",
+        "HOME": str(home),
+        "CLAUDE_CONFIG_DIR": str(home / ".claude"),
+        "LANG": "C.UTF-8",
+        "TMPDIR": tempfile.gettempdir(),
+        "ANTHROPIC_API_KEY": "sk-ant-scripted-0000",
+        "ANTHROPIC_BASE_URL": base_url,
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+        "DISABLE_ERROR_REPORTING": "1",
+        "DISABLE_TELEMETRY": "1",
+    } | extra
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Fetches the named versions, or all that are known."""
+    parser = argparse.ArgumentParser(prog="python -m pilothouse.testing.real_cli")
+    parser.add_argument("--cache", type=Path, default=_default_cache())
+    parser.add_argument("versions", nargs="*", default=list(CLI_WHEELS))
+    options = parser.parse_args(arguments)
+    if options.cache is None:
+        parser.error("say where to keep the CLIs: --cache DIR or PILOTHOUSE_CACHE")
+    try:
+        for version in options.versions:
+            print(fetch(version, options.cache), flush=True)
+    except FetchError as error:
+        sys.stderr.write(f"real_cli: {error}\n")
+        return 1
+    return 0
+
+
+def _default_cache() -> Path | None:
+    named = os.environ.get("PILOTHOUSE_CACHE")
+    return Path(named) if named else None
+
+
+def _download(wheel_version: str, folder: Path) -> Path:
+    wanted = f"claude-agent-sdk=={wheel_version}"
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
+    command += ["--no-deps", "--only-binary=:all:", "--dest", str(folder), wanted]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    wheels = list(folder.glob("*.whl"))
+    if done.returncode or not wheels:
+        last = (done.stderr.strip().splitlines() or ["no wheel came"])[-1]
+        raise FetchError(
+            f"could not download {wanted} ({last}); check the network and pip, then run again"
+        )
+    return wheels[0]
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,75 @@
+"""Each benchmark runs in its short form; what it measures is never asserted here."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
+PEER_PYTHON = BENCHMARKS.parent / ".venv-bench" / "bin" / "python"
+DEADLINE = 120.0
+
+
+def run_quick(name: str) -> dict[str, Any]:
+    peer = () if PEER_PYTHON.exists() else ("--without-peer",)
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / f"{name}.py"), "--quick", *peer],
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stdout.splitlines()
+    return json.loads(line)
+
+
+def check_figures(figures: dict[str, Any]) -> None:
+    compared = ("peer", "vs_peer") if PEER_PYTHON.exists() else ()
+    for key in ("ours", "limit", "vs_limit", *compared):
+        assert figures[key] > 0, key
+    assert {"peer", "vs_peer", "rounds"} <= figures.keys()
+
+
+@pytest.mark.parametrize("name", ["streaming", "permissions", "import_time", "idle_clients"])
+def test_a_benchmark_prints_one_line_with_its_figures_and_target(name: str) -> None:
+    figures = run_quick(name)
+    assert figures["name"] == name
+    assert figures["unit"]
+    assert figures["target"]
+    check_figures(figures)
+    if name == "permissions":
+        check_figures(figures["ten_at_a_time"])
+
+
+def fake_cli_turn(mode: str, count: int, *lines: str) -> list[dict[str, Any]]:
+    command = [sys.executable, "-I", "-S", str(BENCHMARKS / "fake_cli.py"), mode, str(count)]
+    asked = "".join(f"{line}\n" for line in lines)
+    done = subprocess.run(
+        command, input=asked.encode(), capture_output=True, timeout=DEADLINE, check=True
+    )
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_the_fake_cli_streams_a_whole_turn() -> None:
+    messages = fake_cli_turn("stream", 1500, '{"type":"user","message":{}}')
+    assert messages[0]["subtype"] == "init"
+    assert messages[-1]["type"] == "result"
+    events = [one["event"] for one in messages if one["type"] == "stream_event"]
+    texts = [one["delta"]["text"] for one in events if one["type"] == "content_block_delta"]
+    whole = [one["message"]["content"][0]["text"] for one in messages if one["type"] == "assistant"]
+    assert len(texts) == 1500
+    assert "".join(texts) == "".join(whole)
+
+
+def test_the_fake_cli_asks_as_often_as_it_is_told() -> None:
+    answer = '{"type":"control_response","response":{"response":{"behavior":"allow"}}}'
+    messages = fake_cli_turn("permissions", 3, '{"type":"user","message":{}}', *[answer] * 3)
+    asked = [one["request_id"] for one in messages if one["type"] == "control_request"]
+    assert len(set(asked)) == 3
+    assert messages[-1]["type"] == "result"

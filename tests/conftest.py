@@ -1,0 +1,58 @@
+"""What holds for every test: the hypothesis profiles, which tests run, and no skips in CI."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+IN_CI = os.environ.get("CI") == "true"
+PROVING = os.environ.get("PILOTHOUSE_PROVE") == "1"
+WITH_E2E = os.environ.get("CLAUDE_CODE_E2E") == "true"
+
+settings.register_profile("short", max_examples=25, derandomize=True, database=None, deadline=None)
+settings.register_profile(
+    "long",
+    max_examples=2000,
+    deadline=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("long" if PROVING else "short")
+
+
+def is_left_out(item: pytest.Item) -> bool:
+    if item.get_closest_marker("e2e") and not WITH_E2E:
+        return True
+    return item.get_closest_marker("slow") is not None and not PROVING
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    left_out = [item for item in items if is_left_out(item)]
+    if left_out:
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if not is_left_out(item)]
+
+
+def forbid_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """In CI a skipped test is a failed one: what did not run has shown nothing."""
+    if IN_CI and report.skipped and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        report.outcome = "failed"
+        report.longrepr = f"skipping is a failure in CI: {reason}"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    forbid_skip(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    forbid_skip(report)
+    return report

@@ -1,0 +1,77 @@
+"""The house rules: what the package promises about itself and its documents."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import pilothouse
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def run_python(*args: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *args], capture_output=True, text=True, timeout=60, check=True
+    )
+    return done.stdout
+
+
+def commands() -> list[str]:
+    """The commands as argparse lists them in the usage line: `{demo,doctor}`."""
+    listed = re.search(r"\{([a-z][a-z,-]*)\}", run_python("-m", "pilothouse", "--help"))
+    assert listed, "`pilothouse --help` lists its commands as {a,b,c}"
+    return listed[1].split(",")
+
+
+def test_public_names_are_sorted_and_unique():
+    assert list(pilothouse.__all__) == sorted(set(pilothouse.__all__))
+
+
+@pytest.mark.parametrize("name", pilothouse.__all__)
+def test_every_public_name_resolves(name: str):
+    assert getattr(pilothouse, name) is not None
+    assert name in dir(pilothouse)
+
+
+def test_every_lazy_name_is_public():
+    assert set(pilothouse._HOME_OF) == set(pilothouse.__all__) - {"__version__"}
+
+
+def test_an_unknown_name_is_an_attribute_error():
+    name = "no_such_name"
+    with pytest.raises(AttributeError, match=name):
+        getattr(pilothouse, name)
+
+
+@pytest.mark.parametrize("module", ["asyncio", "mcp", "msgspec", "subprocess"])
+def test_importing_the_package_does_not_import(module: str):
+    loaded = run_python("-c", "import sys, pilothouse; print(*sys.modules)").split()
+    assert "pilothouse" in loaded
+    assert module not in loaded
+
+
+def test_the_type_marker_is_packaged():
+    assert (Path(pilothouse.__file__).parent / "py.typed").is_file()
+
+
+@pytest.mark.parametrize("command", ["./scripts/start", "./scripts/test"])
+def test_the_readme_names_the_command(command: str):
+    assert command in (ROOT / "README.md").read_text()
+
+
+def test_the_changelog_opens_with_the_version_of_the_package():
+    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest
+    assert newest[1] == pilothouse.__version__
+
+
+def test_every_command_is_documented():
+    pages = [*ROOT.glob("docs/reference*.md"), *ROOT.glob("docs/reference/**/*.md")]
+    if pages:
+        documented = "".join(page.read_text() for page in pages)
+        assert [name for name in commands() if f"pilothouse {name}" not in documented] == []

@@ -1,0 +1,284 @@
+"""No program outlives its owner, however the owner ends. Linux: this is where all of it holds."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+
+import pytest
+
+from pilothouse.transport import SpawnFailed, guarding, stdio
+from tests.transport.children import (
+    DEADLINE,
+    DEAF,
+    ECHO,
+    FOLLOWS_STDIN,
+    STAYS,
+    Recorder,
+    alive,
+    children_of,
+    gone,
+    guard_pid,
+    program,
+)
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper and /proc")
+
+# Starts a program under guard, passes its first line on, and then does what the test asks for.
+OWNER = """
+import asyncio, os, sys
+from pilothouse.transport import StdioTransport
+
+class Receiver:
+    def __init__(self): self.data, self.ready = b"", asyncio.Event()
+    def data_received(self, data):
+        self.data += data
+        if b"\\n" in self.data: self.ready.set()
+    def eof_received(self): pass
+    def exited(self, exit): pass
+
+async def main():
+    receiver = Receiver()
+    transport = StdioTransport([sys.executable, "-S", "-c", sys.argv[1]], cwd=None, env={})
+    await transport.start(receiver)
+    await receiver.ready.wait()
+    print(receiver.data.decode().strip(), flush=True)
+    await END
+
+asyncio.run(main())
+"""
+
+
+async def _owner(end: str) -> tuple[asyncio.subprocess.Process, list[int]]:
+    source = OWNER.replace("END", end)
+    owner = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-W", "ignore", "-c", source, STAYS),
+        env={"PYTHONPATH": os.pathsep.join(sys.path)},
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    assert owner.stdout is not None
+    async with asyncio.timeout(DEADLINE):
+        line = await owner.stdout.readline()
+    pids = [int(word) for word in line.split()]
+    return owner, [*pids, guard_pid(pids[0])]
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+async def test_nothing_is_left_when_a_signal_ends_the_owner(number: signal.Signals) -> None:
+    owner, pids = await _owner("asyncio.Event().wait()")
+    owner.send_signal(number)
+    await owner.wait()
+    await gone(*pids)
+
+
+async def test_nothing_is_left_when_the_owner_returns_without_closing() -> None:
+    owner, pids = await _owner("asyncio.sleep(0)")
+    assert await owner.wait() == 0
+    await gone(*pids)
+
+
+async def test_nothing_is_left_when_the_owner_exits_without_cleaning_up() -> None:
+    owner, pids = await _owner("asyncio.to_thread(os._exit, 3)")
+    assert await owner.wait() == 3
+    await gone(*pids)
+
+
+async def test_a_fork_that_outlives_the_owner_does_not_hide_its_death() -> None:
+    # The fork skips Python's own hooks, so it keeps the owner's end of the guard's socket.
+    fork = "asyncio.to_thread(lambda: __import__('ctypes').CDLL(None).fork() or input())"
+    owner, pids = await _owner(fork)
+    owner.kill()
+    await owner.wait()
+    await gone(*pids)
+    assert owner.stdin is not None
+    owner.stdin.close()
+
+
+async def test_a_terminated_guard_leaves_nothing() -> None:
+    recorder = Recorder()
+    transport = program(STAYS)
+    await transport.start(recorder)
+    pids = [int(word) for word in (await recorder.line()).split()]
+    os.kill(guard_pid(pids[0]), signal.SIGTERM)
+    await gone(*pids)
+    await recorder.until("exited")
+    assert recorder.exits[0].signal == signal.SIGTERM
+
+
+async def test_a_killed_guard_takes_its_programs_along_and_is_replaced() -> None:
+    recorder = Recorder()
+    transport = program("import threading; print('ready', flush=True); threading.Event().wait()")
+    await transport.start(recorder)
+    await recorder.line()
+    assert transport.pid is not None
+    os.kill(guard_pid(transport.pid), signal.SIGKILL)
+    await recorder.until("exited")
+    assert (recorder.exits[0].code, recorder.exits[0].signal) == (None, None)
+    await gone(transport.pid)
+    assert await transport.aclose() == recorder.exits[0]
+    await _works()
+
+
+async def test_a_program_that_ignores_the_loss_of_its_guard_is_killed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stdio, "EOF_GRACE", 0.05)
+    recorder = Recorder()
+    transport = program(DEAF)
+    await transport.start(recorder)
+    await recorder.line()
+    assert transport.pid is not None
+    os.kill(guard_pid(transport.pid), signal.SIGKILL)
+    await recorder.until("exited")
+    await gone(transport.pid)
+    await _works()
+
+
+async def test_a_guard_lost_between_the_request_and_its_answer_is_replaced() -> None:
+    recorder = Recorder()
+    warm = program(ECHO)
+    await warm.start(recorder)
+    assert warm.pid is not None
+    guard = guard_pid(warm.pid)
+    os.kill(guard, signal.SIGSTOP)
+    late = program(ECHO)
+    starting = asyncio.ensure_future(late.start(Recorder()))
+    await asyncio.sleep(0)
+    os.kill(guard, signal.SIGKILL)
+    async with asyncio.timeout(DEADLINE):
+        await starting
+    assert late.pid is not None
+    assert guard_pid(late.pid) != guard
+    await late.aclose()
+    await warm.aclose()
+
+
+async def test_a_guard_that_does_not_answer_fails_the_start_and_starts_nothing_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stdio, "START_DEADLINE", 0.05)
+    warm = program(ECHO)
+    recorder = Recorder()
+    await warm.start(recorder)
+    assert warm.pid is not None
+    guard = guard_pid(warm.pid)
+    os.kill(guard, signal.SIGSTOP)
+    try:
+        with pytest.raises(SpawnFailed, match="does not answer"):
+            await program(DEAF).start(Recorder())
+    finally:
+        os.kill(guard, signal.SIGCONT)
+    monkeypatch.undo()
+    await _works()
+    await _until_only(warm.pid, guard)
+    await warm.aclose()
+
+
+async def _until_only(pid: int, guard: int) -> None:
+    async with asyncio.timeout(DEADLINE):
+        while children_of(guard) != {pid}:  # noqa: ASYNC110 - other processes have no event
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize("source", [STAYS, FOLLOWS_STDIN])
+async def test_closing_one_program_ends_what_it_started_and_disturbs_no_other(source: str) -> None:
+    one, other = Recorder(), Recorder()
+    closing, staying = program(source), program(STAYS)
+    await closing.start(one)
+    await staying.start(other)
+    pids = [int(word) for word in (await one.line()).split()]
+    others = [int(word) for word in (await other.line()).split()]
+    assert guard_pid(pids[0]) == guard_pid(others[0])
+    await closing.aclose(grace=0.2)
+    # The exit is told only after what the program left is gone, so there is nothing to wait for.
+    assert not any(alive(pid) for pid in pids)
+    assert all(alive(pid) for pid in others)
+    await staying.aclose(grace=0)
+    assert not any(alive(pid) for pid in others)
+
+
+async def test_what_clears_its_environment_ends_with_the_last_program() -> None:
+    recorder, last = Recorder(), Recorder()
+    transport, other = program(STAYS.replace("start_new", "env={}, start_new")), program(ECHO)
+    await transport.start(recorder)
+    await other.start(last)
+    pids = [int(word) for word in (await recorder.line()).split()]
+    await transport.aclose(grace=0)
+    assert not alive(pids[0])
+    await other.aclose()
+    assert not alive(pids[1])
+
+
+async def test_a_guard_below_a_guarded_program_ends_with_it() -> None:
+    recorder = Recorder()
+    inner = OWNER.replace("END", "asyncio.Event().wait()")
+    argv = [sys.executable, "-c", inner, STAYS]
+    transport = stdio.StdioTransport(argv, cwd=None, env={"PYTHONPATH": os.pathsep.join(sys.path)})
+    await transport.start(recorder)
+    pids = [int(word) for word in (await recorder.line()).split()]
+    inner_guard = guard_pid(pids[0])
+    await transport.aclose(grace=0)
+    await gone(*pids, inner_guard)
+
+
+async def test_a_fork_of_the_owner_starts_a_guard_of_its_own() -> None:
+    recorder = Recorder()
+    transport = program(ECHO)
+    await transport.start(recorder)
+    assert transport.pid is not None
+    ours = guard_pid(transport.pid)
+    readable, writable = os.pipe()
+    if (fork := os.fork()) == 0:
+        _report_guard(writable)
+    os.close(writable)
+    with os.fdopen(readable) as answer:
+        theirs = int(answer.read())
+    assert os.waitpid(fork, 0)[1] == 0  # noqa: ASYNC222 - it has answered and is ending
+    assert theirs != ours
+    await gone(theirs)
+    transport.write(b"still here\n")
+    assert await recorder.line() == "still here"
+    await transport.aclose()
+
+
+def _report_guard(fd: int) -> None:
+    """In the fork: run a program on a loop of our own and write its guard's pid."""
+    code = 1
+    try:
+        asyncio.events._set_running_loop(None)
+        os.write(fd, str(asyncio.run(_guard_of_a_program())).encode())
+        code = 0
+    finally:
+        os._exit(code)
+
+
+async def _guard_of_a_program() -> int:
+    recorder = Recorder()
+    transport = program(ECHO)
+    await transport.start(recorder)
+    assert transport.pid is not None
+    guard = guard_pid(transport.pid)
+    await transport.aclose()
+    return guard
+
+
+async def _works() -> None:
+    recorder = Recorder()
+    transport = program(ECHO)
+    await transport.start(recorder)
+    transport.write(b"works\n")
+    assert await recorder.line() == "works"
+    assert (await transport.aclose()).code == 0
+
+
+async def test_a_guard_that_cannot_be_started_fails_the_start(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(guarding, "_shared", guarding._Shared())
+    monkeypatch.setattr(sys, "executable", "/no/such/python")
+    transport = stdio.StdioTransport(["/bin/true"], cwd=None, env={})
+    with pytest.raises(SpawnFailed, match="no guard process"):
+        await transport.start(Recorder())
