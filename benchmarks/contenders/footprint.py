@@ -7,7 +7,7 @@ import gc
 import json
 import sys
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,23 +41,32 @@ class Footprint:
             kernel_threads=sum(1 for _ in Path("/proc/self/task").iterdir()),
         )
 
-    def growth_since(self, before: Footprint, clients: int) -> dict[str, float]:
-        """The cost of so many clients, memory as bytes for each."""
-        own = self.private_bytes - before.private_bytes
-        helper = self.helper_bytes - before.helper_bytes
-        return {
-            "bytes_each": (own + helper) / clients,
-            "helper_bytes": helper,
-            "threads": self.threads - before.threads,
-            "kernel_threads": self.kernel_threads - before.kernel_threads,
-        }
+    @property
+    def memory(self) -> int:
+        """Of the process and its helpers together."""
+        return self.private_bytes + self.helper_bytes
+
+
+def growth(steps: Sequence[Footprint], clients: int) -> dict[str, float]:
+    """What clients cost, from the footprints before any, with the first and with all of them."""
+    none, one, every = steps
+    return {
+        "bytes_each": (every.memory - none.memory) / clients,
+        "bytes_each_further": (every.memory - one.memory) / (clients - 1),
+        "helper_bytes": every.helper_bytes,
+        "threads": every.threads - none.threads,
+        "kernel_threads": every.kernel_threads - none.kernel_threads,
+    }
 
 
 def private_bytes(pid: str) -> int:
-    """The unique set size: pages that belong to this process alone."""
+    """Memory written by this process alone.
+
+    Clean pages are left out: they are the files of the interpreter, and count as private or shared
+    by whether some other process happens to run it too.
+    """
     rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
-    rows = (row.split() for row in rollup.splitlines() if row.startswith("Private_"))
-    return sum(int(row[1]) for row in rows) * 1024
+    return sum(int(row.split()[1]) for row in rollup.splitlines() if "Private_Dirty" in row) * 1024
 
 
 def helpers(pid: str) -> Iterator[str]:

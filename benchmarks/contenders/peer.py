@@ -59,11 +59,13 @@ async def permissions(cli_path: str, count: int) -> dict[str, float]:
 
 async def idle(cli_path: str, count: int) -> dict[str, float]:
     """Keep so many clients connected and measure what they cost."""
+    steps = [footprint.Footprint.now()]
     async with AsyncExitStack() as stack:
-        before = footprint.Footprint.now()
-        for _ in range(count):
+        for number in range(count):
             await stack.enter_async_context(ClaudeSDKClient(ClaudeAgentOptions(cli_path=cli_path)))
-        return footprint.Footprint.now().growth_since(before, count)
+            if number in (0, count - 1):
+                steps.append(footprint.Footprint.now())
+    return footprint.growth(steps, count)
 
 
 if __name__ == "__main__":

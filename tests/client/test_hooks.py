@@ -389,9 +389,24 @@ async def test_an_unknown_callback_fails() -> None:
         await Hooks().answer(callback("gone"))
 
 
-async def test_cancelling_is_not_a_failure() -> None:
+async def test_cancelling_the_call_of_a_hook_is_not_a_failure() -> None:
+    hooks, started = Hooks(), asyncio.Event()
+
+    @hooks.on("PreToolUse")
+    async def check(event: Any) -> None:
+        started.set()
+        await asyncio.Event().wait()
+
+    call = asyncio.create_task(hooks.answer(callback("hook_0")))
+    await started.wait()
+    call.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await failure_of("PreToolUse", asyncio.CancelledError())
+        await call
+
+
+async def test_a_hook_that_awaits_something_cancelled_denies_the_tool() -> None:
+    output = await failure_of("PreToolUse", asyncio.CancelledError())
+    assert output["hookSpecificOutput"]["permissionDecision"] == "deny"
 
 
 # In the background

@@ -14,7 +14,7 @@ from msgspec import Raw
 from pilothouse import protocol
 from pilothouse.protocol.wire import (
     NULL,
-    Kept,
+    Lazy,
     Record,
     always,
     convert,
@@ -30,7 +30,7 @@ class Wheel(Record):
     spokes: int = 0
 
 
-class Cart(Kept):
+class Cart(Lazy):
     name: str = always("")
     load: float | None = None
     wheels: list[Wheel] = always([])

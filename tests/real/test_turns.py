@@ -1,12 +1,34 @@
-"""Turns of real CLIs: plain, several, folded, started by the CLI itself, interrupted, failed."""
+"""Turns of real CLIs: which turn answers which prompt, when the CLI is idle, what a turn cost.
+
+Covers section A of the protocol's rows from A9 on, as far as they are about turns, and G9.
+"""
 
 from __future__ import annotations
 
 import asyncio
 
-from pilothouse.testing.scenario import gate, reply, text
+import pytest
 
-from tests.real.desk import DEADLINE, Setup
+from pilothouse import (
+    Client,
+    InitMessage,
+    ResultMessage,
+    Turn,
+    Unsupported,
+    UserMessage,
+)
+from pilothouse.protocol import SessionStateChangedMessage
+from pilothouse.testing.scenario import Branch, Usage, When, gate, reply, text, tool
+from tests.real.desk import DEADLINE, NEWEST, Desk, Setup, newest, older
+from tests.real.held import HeldCommand, allow, next_of, unread
+
+OLDEST = "2.1.37"
+
+since_2_1_119 = pytest.mark.parametrize("version", [NEWEST, "2.1.119"], indirect=True)
+
+
+def outcomes(*turns: Turn) -> list[tuple[str, str]]:
+    return [(turn.outcome, turn.text) for turn in turns]
 
 
 async def test_a_plain_turn_finishes_with_the_models_text(desk: Setup) -> None:
@@ -15,17 +37,292 @@ async def test_a_plain_turn_finishes_with_the_models_text(desk: Setup) -> None:
     async with asyncio.timeout(DEADLINE):
         turn = await client.ask("hi")
         await client.wait_idle()
-    assert (turn.outcome, turn.text) == ("finished", "Hello there")
+    assert (turn.outcome, turn.reason, turn.text) == ("finished", "completed", "Hello there")
+    assert client.last_turn is turn
     assert client.idle
+    assert client.turns.unanswered == ()
 
 
-async def test_interrupt_in_the_middle_of_text_is_told_apart(desk: Setup) -> None:
-    it = await desk(reply(text("one "), gate("held"), text("two")), reply("again"))
-    client = await it.client(include_partial_messages=True)
+async def test_a_later_turn_has_the_earlier_ones_before_it(desk: Setup) -> None:
+    it = await desk(reply("first answer"), reply("second answer"), reply("third answer"))
+    client = await it.client()
     async with asyncio.timeout(DEADLINE):
-        prompt = await client.say("hi")
+        turns = [await client.ask(f"question {n}") for n in (1, 2, 3)]
+    assert [turn.text for turn in turns] == ["first answer", "second answer", "third answer"]
+    assert len({turn.prompts for turn in turns}) == 3
+    told = str(conversation(it)[-1].body["messages"])
+    assert all(words in told for words in ("question 1", "first answer", "second answer"))
+
+
+async def test_a_prompt_is_answered_while_nobody_reads(desk: Setup) -> None:
+    it = await desk(reply("one"), reply("two"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        first = await client.say("1")
+        assert (await first).text == "one"
+        second = await client.say("2")
+        assert (await second).text == "two"
+        await client.wait_idle()
+        results = [event for event in await unread(client) if isinstance(event, ResultMessage)]
+    assert [result.result for result in results] == ["one", "two"]
+
+
+async def test_two_prompts_written_at_once_get_a_turn_each(desk: Setup) -> None:
+    it = await desk(reply("one"), reply("two"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        first, second = await client.say("1"), await client.say("2")
+        turns = await first, await second
+    assert [turn.prompts for turn in turns] == [(first.uuid,), (second.uuid,)]
+    assert outcomes(*turns) == [("finished", "one"), ("finished", "two")]
+
+
+async def test_a_prompt_sent_while_a_tool_runs_is_answered_by_the_same_turn(desk: Setup) -> None:
+    # A13: one result for two prompts; A9: both are echoed with the uuids they were sent with.
+    async with HeldCommand().serving() as held:
+        it = await desk(reply(held.call), reply("both done"))
+        client = await it.client(on_permission=allow)
+        async with asyncio.timeout(DEADLINE):
+            first = await client.say("start the work")
+            await held.running.wait()
+            second = await client.say("and mind this too")
+            await unread(client)
+            held.release()
+            turn = await first
+            assert await second is turn
+            await client.wait_idle()
+            later = await unread(client)
+    assert turn.prompts == (first.uuid, second.uuid)
+    assert "and mind this too" in str(conversation(it)[-1].body["messages"])
+    assert [event.result for event in later if isinstance(event, ResultMessage)] == ["both done"]
+    echoed = [event.uuid for event in later if isinstance(event, UserMessage) and event.is_replay]
+    assert second.uuid in echoed
+
+
+async def test_a_prompt_sent_while_text_streams_gets_a_turn_of_its_own(desk: Setup) -> None:
+    # A13
+    it = await desk(reply(text("one "), gate("held"), text("more")), reply("two"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        first = await client.say("1")
         await it.model.reached("held")
-        await client.interrupt()
-        turn = await prompt
-        assert turn.outcome == "interrupted"
-        assert (await client.ask("next")).outcome == "finished"
+        second = await client.say("2")
+        await unread(client)
+        it.model.release("held")
+        turns = await first, await second
+    assert [turn.prompts for turn in turns] == [(first.uuid,), (second.uuid,)]
+    assert outcomes(*turns) == [("finished", "one more"), ("finished", "two")]
+
+
+async def test_prompts_that_wait_for_the_same_turn_all_get_its_outcome(desk: Setup) -> None:
+    # A13: newer CLIs merge queued prompts into one turn; 2.1.37 runs them one by one.
+    it = await desk(reply(text("one "), gate("held")), reply("two"), reply("three"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        first = await client.say("say 1")
+        await it.model.reached("held")
+        second, third = await client.say("say 2"), await client.say("say 3")
+        await unread(client)
+        it.model.release("held")
+        one, two, three = await first, await second, await third
+        await client.wait_idle()
+    assert one.prompts == (first.uuid,)
+    if it.version == OLDEST:
+        assert (two.text, three.text) == ("two", "three")
+    else:
+        assert two is three
+        assert (two.text, two.prompts) == ("two", (second.uuid, third.uuid))
+        assert "say 2\nsay 3" in conversation(it)[-1].last
+
+
+async def test_a_repeated_uuid_starts_no_turn(desk: Setup) -> None:
+    # G9
+    it = await desk(reply("one"), reply("two"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        first = await client.say("1")
+        await first
+        await client.wait_idle()
+        again = await client.say("1", uuid=first.uuid)
+        assert (await again).outcome == "cancelled"
+        assert (await client.ask("2")).text == "two"
+        await client.wait_idle()
+    assert client.turns.unanswered == ()
+    assert len(conversation(it)) == 2
+
+
+@newest
+async def test_a_queued_prompt_can_be_taken_back(desk: Setup) -> None:
+    it = await desk(reply(text("one "), gate("held")), reply("two"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        first = await client.say("1")
+        await it.model.reached("held")
+        taken, kept = await client.say("take this back"), await client.say("keep this")
+        assert await client.cancel_prompt(taken.uuid)
+        assert (await taken).outcome == "cancelled"
+        assert not await client.cancel_prompt(taken.uuid)
+        it.model.release("held")
+        assert (await first).text == "one "
+        assert (await kept).prompts == (kept.uuid,)
+        await client.wait_idle()
+    assert "take this back" not in str(conversation(it)[-1].body["messages"])
+
+
+@older
+async def test_taking_a_prompt_back_is_refused_where_the_cli_cannot(desk: Setup) -> None:
+    it = await desk(reply(text("one "), gate("held")), reply("two"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        first = await client.say("1")
+        await it.model.reached("held")
+        queued = await client.say("2")
+        if it.version == OLDEST:
+            with pytest.raises(Unsupported):
+                await client.cancel_prompt(queued.uuid)
+        else:
+            assert await client.cancel_prompt(queued.uuid)
+            assert (await queued).outcome == "cancelled"
+        it.model.release("held")
+        assert (await first).outcome == "finished"
+        await client.wait_idle()
+
+
+@since_2_1_119
+async def test_the_end_of_background_work_starts_a_turn_nobody_asked_for(desk: Setup) -> None:
+    # A13
+    async with HeldCommand().serving() as held:
+        it = await desk(background(held), reply("it runs"), reply("it is over"))
+        client = await it.client(on_permission=allow)
+        async with asyncio.timeout(DEADLINE):
+            turn = await client.ask("start it in the background")
+            await held.running.wait()
+            assert [task.kind for task in client.turns.tasks.values()] == ["local_bash"]
+            held.release()
+            result = await next_of(client, ResultMessage)
+            await client.wait_idle()
+    own = client.last_turn
+    assert turn.text == "it runs"
+    assert own is not None
+    assert (own.prompts, own.text, own.outcome) == ((), "it is over", "finished")
+    assert own.result is result
+    assert (result.origin is not None) == (it.version == NEWEST)
+    assert client.turns.tasks == {}
+
+
+@since_2_1_119
+async def test_a_prompt_keeps_its_own_turn_when_background_work_ends_beside_it(desk: Setup) -> None:
+    async with HeldCommand().serving() as held:
+        it = await desk(
+            background(held), reply("it runs"), reply(gate("held"), "the answer"), reply("over")
+        )
+        client = await it.client(on_permission=allow)
+        async with asyncio.timeout(DEADLINE):
+            await client.ask("start it in the background")
+            await held.running.wait()
+            prompt = await client.say("another question")
+            await it.model.reached("held")
+            held.release()
+            await held.ended.wait()
+            it.model.release("held")
+            turn = await prompt
+    assert (turn.prompts, turn.text) == ((prompt.uuid,), "the answer")
+
+
+async def test_idle_means_that_nothing_runs_and_nothing_is_queued(desk: Setup) -> None:
+    # A14: newer CLIs say so themselves, the oldest one leaves it to be inferred.
+    it = await desk(reply(gate("first"), "one"), reply(gate("second"), "two"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        assert client.idle
+        first, second = await client.say("1"), await client.say("2")
+        assert not client.idle
+        it.model.release("first")
+        await first
+        assert not client.idle
+        await it.model.reached("second")
+        assert not client.idle
+        it.model.release("second")
+        await second
+        await client.wait_idle()
+        events = await unread(client)
+    assert client.idle
+    states = [event.state for event in events if isinstance(event, SessionStateChangedMessage)]
+    assert client.turns.reports_idle == (it.version != OLDEST)
+    assert states.count("idle") == (0 if it.version == OLDEST else 1)
+    assert states[-1:] == ([] if it.version == OLDEST else ["idle"])
+
+
+async def test_the_cost_of_a_turn_is_its_own(desk: Setup) -> None:
+    # A11: the CLI tells the sum since its start, and `usage` of the turn.
+    it = await desk(
+        reply("cheap", usage=Usage(input_tokens=1000, output_tokens=10)),
+        reply("dear", usage=Usage(input_tokens=2000, output_tokens=20)),
+    )
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        cheap, dear = await client.ask("1"), await client.ask("2")
+    assert cheap.result is not None
+    assert dear.result is not None
+    assert cheap.cost_usd > 0
+    assert dear.cost_usd == pytest.approx(2 * cheap.cost_usd)
+    assert dear.result.total_cost_usd == pytest.approx(3 * cheap.cost_usd)
+    assert (cheap.result.usage.input_tokens, dear.result.usage.input_tokens) == (1000, 2000)
+    assert (cheap.result.num_turns, dear.result.num_turns) == (1, 1)
+
+
+async def test_a_slash_command_is_answered_although_old_clis_do_not_echo_it(desk: Setup) -> None:
+    it = await desk(reply("one"), reply("two"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("1")
+        compacted = await client.say("/compact")
+        turn = await compacted
+        after = await client.ask("2")
+        await client.wait_idle()
+    assert (turn.outcome, turn.prompts) == ("finished", (compacted.uuid,))
+    assert after.text == "two"
+    assert "The conversation so far, in short." in str(conversation(it)[-1].body["messages"])
+
+
+@newest
+async def test_a_prompt_that_asks_nothing_is_read_with_the_next_one(desk: Setup) -> None:
+    it = await desk(reply("noted"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        await client.say("remember the number 7", should_query=False)
+        assert client.idle
+        turn = await client.ask("now answer")
+    assert turn.text == "noted"
+    assert "remember the number 7" in str(conversation(it)[-1].body["messages"])
+    assert len(conversation(it)) == 1
+
+
+async def test_a_sub_agent_ends_its_turn_in_every_version(desk: Setup) -> None:
+    # A17: in the background on the newest CLI, with a turn of its own at the end; else inside.
+    child = Branch(when=When(prompt_contains="count the files"), replies=(reply("seven"),))
+    call = tool("Agent", description="count", prompt="count the files", subagent_type="Explore")
+    if it_is_old := not hasattr(call, "none"):
+        pass
+    it = await desk(reply(call), reply("asked"), reply("it says seven"), branches=[child])
+    client = await it.client(on_permission=allow)
+    async with asyncio.timeout(DEADLINE):
+        turn = await client.ask("how many files?")
+        await client.wait_idle()
+    assert turn.outcome == "finished"
+    assert it_is_old
+
+
+def background(held: HeldCommand):
+    return reply(
+        tool("Bash", command=held.command, description="wait", run_in_background=True),
+    )
+
+
+def conversation(it: Desk):
+    """What the model was asked, without what the CLI asks for its own purposes."""
+    return [
+        request
+        for request in it.model.requests
+        if not request.is_aside and not request.is_compaction
+    ]

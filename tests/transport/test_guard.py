@@ -26,10 +26,11 @@ from tests.transport.children import (
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper and /proc")
 
-# Starts a program under guard, passes its first line on, and then does what the test asks for.
+# Starts a program under guard, tells the pids of its first line and the guard's, and then does
+# what the test asks for.
 OWNER = """
-import asyncio, os, sys
-from pilothouse.transport import StdioTransport
+import asyncio, ctypes, os, sys
+from pilothouse.transport import StdioTransport, guarding
 
 class Receiver:
     def __init__(self): self.data, self.ready = b"", asyncio.Event()
@@ -44,31 +45,42 @@ async def main():
     transport = StdioTransport([sys.executable, "-S", "-c", sys.argv[1]], cwd=None, env={})
     await transport.start(receiver)
     await receiver.ready.wait()
-    print(receiver.data.decode().strip(), flush=True)
+    FIRST
+    print(receiver.data.decode().strip(), guarding._shared._guard.pid, flush=True)
     await END
 
 asyncio.run(main())
 """
 
 
-async def _owner(end: str) -> tuple[asyncio.subprocess.Process, list[int]]:
-    source = OWNER.replace("END", end)
+WAIT = "asyncio.Event().wait()"
+
+# It skips Python's own hooks, so it keeps the owner's end of the guard's socket.
+FORK = "if ctypes.PyDLL(None).fork() == 0: os.close(1), os.read(0, 1), os._exit(0)"
+
+
+def _owner_source(end: str, first: str = "pass") -> str:
+    return OWNER.replace("END", end).replace("FIRST", first)
+
+
+async def _owner(
+    end: str, *, first: str = "pass", stdin: int = asyncio.subprocess.DEVNULL
+) -> tuple[asyncio.subprocess.Process, list[int]]:
     owner = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-W", "ignore", "-c", source, STAYS),
+        *(sys.executable, "-W", "ignore", "-c", _owner_source(end, first), STAYS),
         env={"PYTHONPATH": os.pathsep.join(sys.path)},
-        stdin=asyncio.subprocess.PIPE,
+        stdin=stdin,
         stdout=asyncio.subprocess.PIPE,
     )
     assert owner.stdout is not None
     async with asyncio.timeout(DEADLINE):
         line = await owner.stdout.readline()
-    pids = [int(word) for word in line.split()]
-    return owner, [*pids, guard_pid(pids[0])]
+    return owner, [int(word) for word in line.split()]
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 async def test_nothing_is_left_when_a_signal_ends_the_owner(number: signal.Signals) -> None:
-    owner, pids = await _owner("asyncio.Event().wait()")
+    owner, pids = await _owner(WAIT)
     owner.send_signal(number)
     await owner.wait()
     await gone(*pids)
@@ -87,14 +99,12 @@ async def test_nothing_is_left_when_the_owner_exits_without_cleaning_up() -> Non
 
 
 async def test_a_fork_that_outlives_the_owner_does_not_hide_its_death() -> None:
-    # The fork skips Python's own hooks, so it keeps the owner's end of the guard's socket.
-    fork = "asyncio.to_thread(lambda: __import__('ctypes').CDLL(None).fork() or input())"
-    owner, pids = await _owner(fork)
-    owner.kill()
-    await owner.wait()
-    await gone(*pids)
-    assert owner.stdin is not None
-    owner.stdin.close()
+    readable, writable = os.pipe()
+    with os.fdopen(readable, "rb") as stdin, os.fdopen(writable, "wb"):
+        owner, pids = await _owner(WAIT, first=FORK, stdin=stdin.fileno())
+        owner.kill()
+        await owner.wait()
+        await gone(*pids)
 
 
 async def test_a_terminated_guard_leaves_nothing() -> None:
@@ -214,14 +224,12 @@ async def test_what_clears_its_environment_ends_with_the_last_program() -> None:
 
 async def test_a_guard_below_a_guarded_program_ends_with_it() -> None:
     recorder = Recorder()
-    inner = OWNER.replace("END", "asyncio.Event().wait()")
-    argv = [sys.executable, "-c", inner, STAYS]
+    argv = [sys.executable, "-c", _owner_source(WAIT), STAYS]
     transport = stdio.StdioTransport(argv, cwd=None, env={"PYTHONPATH": os.pathsep.join(sys.path)})
     await transport.start(recorder)
     pids = [int(word) for word in (await recorder.line()).split()]
-    inner_guard = guard_pid(pids[0])
     await transport.aclose(grace=0)
-    await gone(*pids, inner_guard)
+    await gone(*pids)
 
 
 async def test_a_fork_of_the_owner_starts_a_guard_of_its_own() -> None:

@@ -52,9 +52,10 @@ class BypassGate:
         self.check("settings", _as_json(options.settings))
         self.check("managed_settings", options.managed_settings)
         for name, value in options.extra_args.items():
-            if name.lstrip("-") in BYPASS_FLAGS or value == BYPASS:
+            flag, _, inline = name.lstrip("-").partition("=")
+            if flag in BYPASS_FLAGS or BYPASS in (value, inline):
                 raise BypassNotAllowed(f"extra_args[{name!r}]")
-            self.check(f"extra_args[{name!r}]", _as_json(value))
+            self.check(f"extra_args[{name!r}]", _as_json(inline or value))
 
 
 def _as_json(value: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Protocol, assert_never
+from typing import Any, Protocol, assert_never, cast
 
 from pilothouse.errors import CLINotStarted, ControlTimeout, SessionEnded
 from pilothouse.protocol import (
@@ -29,6 +29,8 @@ from pilothouse.protocol import (
 from pilothouse.protocol.wire import JsonObject
 from pilothouse.transport import Exit, SpawnFailed, Transport, TransportClosed
 
+from .cancellation import is_being_cancelled
+
 __all__ = ["Channel", "Listener", "Refusal"]
 
 
@@ -44,10 +46,16 @@ class Refusal(Exception):
 class Listener(Protocol):
     """Whom a channel tells. Called from the event loop; must not block."""
 
-    def messages_received(self, events: list[Message | LineRejected]) -> None: ...
+    def messages_received(
+        self, events: list[Message | LineRejected], kinds: set[type[Any]]
+    ) -> None:
+        """Take what arrived, in order; `kinds` are the classes among it."""
+        ...
 
     def ended(self, error: SessionEnded) -> None: ...
 
+
+_SPECIAL = frozenset({RequestReceived, ResponseReceived, RequestCancelled, StreamEnded})
 
 Serve = Callable[[RequestReceived], Awaitable[Any]]
 
@@ -166,6 +174,17 @@ class Channel:
         self._listener.ended(self.ended_by)
 
     def _dispatch(self, events: list[Event]) -> None:
+        # Nearly every batch is made of messages alone; it goes on as it is.
+        kinds = set(map(type, events))
+        if not kinds.isdisjoint(_SPECIAL):
+            plain = self._sorted_out(events)
+            kinds = set(map(type, plain))
+        else:
+            plain = cast("list[Message | LineRejected]", events)
+        if plain:
+            self._listener.messages_received(plain, kinds)
+
+    def _sorted_out(self, events: list[Event]) -> list[Message | LineRejected]:
         plain: list[Message | LineRejected] = []
         for event in events:
             match event:
@@ -184,8 +203,7 @@ class Channel:
                     pass
                 case _:
                     assert_never(event)
-        if plain:
-            self._listener.messages_received(plain)
+        return plain
 
     def _wake(self, event: ResponseReceived) -> None:
         waiter = self._waiters.get(event.request_id)
@@ -208,14 +226,17 @@ class Channel:
         """The one place where an exception becomes an error on the wire."""
         try:
             response = await self._serve(event)
-        except Refusal as refusal:
-            self._connection.send_error(event.request_id, refusal.error, refusal.code)
-        except Exception as error:  # noqa: BLE001 - the boundary to the user's handlers
-            self._connection.send_error(event.request_id, f"{type(error).__name__}: {error}")
-        else:
             if response is None:
                 return
             self._connection.send_response(event.request_id, response)
+        except Refusal as refusal:
+            self._connection.send_error(event.request_id, refusal.error, refusal.code)
+        except asyncio.CancelledError:
+            if is_being_cancelled():
+                raise
+            self._connection.send_error(event.request_id, "CancelledError: the handler gave up")
+        except Exception as error:  # noqa: BLE001 - the boundary to the user's handlers
+            self._connection.send_error(event.request_id, f"{type(error).__name__}: {error}")
         self._flush()
 
 

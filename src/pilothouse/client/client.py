@@ -97,7 +97,9 @@ class Client(Controls):
         if self._channel is not None:
             raise UsageError("this client was connected before; make a new one")
         self._tools = tool_hosts(self.options.mcp_servers)
-        self._launch = launch = prepare(self.options, list(self._tools))
+        # Where the bytes go another way, no program has to be found here.
+        cli = None if self._transport is None else "claude"
+        self._launch = launch = prepare(self.options, list(self._tools), cli=cli)
         self._session_id = launch.session_id
         transport = self._transport or StdioTransport(
             launch.argv, cwd=launch.cwd, env=launch.env, on_stderr=self.options.on_stderr
@@ -268,6 +270,15 @@ class Client(Controls):
             raise Unsupported(subtype, error, response.error_code)
         raise ControlError(subtype, error, response.error_code)
 
+    async def cancel_prompt(self, uuid: str) -> bool:
+        """Take back a queued prompt; False if it has left the queue."""
+        cancelled = await super().cancel_prompt(uuid)
+        if cancelled:
+            for turn in self._tracker.prompt_cancelled(uuid):
+                self._settle(turn)
+            self._update_idle()
+        return cancelled
+
     async def update_environment(self, variables: dict[str, str]) -> None:
         """Change the environment of the tools to come."""
         if not self.features.applies_environment_updates:
@@ -291,16 +302,18 @@ class Client(Controls):
 
     # What the channel tells
 
-    def messages_received(self, events: list[Message | LineRejected]) -> None:
+    def messages_received(
+        self, events: list[Message | LineRejected], kinds: set[type[Any]]
+    ) -> None:
         if self._stall is not None:
             self._stall.heard()
-        turns = self._tracker.receive(events)
-        for event in events:
-            if type(event) is InitMessage:
-                self._learn(event)
-        for turn in turns:
-            self._settle(turn)
         self._inbox.put(events)
+        if kinds.isdisjoint(self._tracker.follows):
+            return
+        for turn in self._tracker.receive(events):
+            self._settle(turn)
+        if InitMessage in kinds:
+            self._learn(next(e for e in reversed(events) if isinstance(e, InitMessage)))
         self._update_idle()
 
     def ended(self, error: SessionEnded) -> None:

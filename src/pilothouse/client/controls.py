@@ -41,6 +41,7 @@ from pilothouse.protocol import (
     McpCall,
     McpCallResult,
     McpMessage,
+    McpOverrideSet,
     McpReadResource,
     McpReconnect,
     McpResource,
@@ -141,9 +142,12 @@ class Controls(ABC):
 
     async def set_mcp_permission_mode(
         self, server_name: str, mode: Literal["default", "auto"] | None
-    ) -> None:
-        """Override the mode for one MCP server; None takes the override back."""
-        await self.request(SetMcpPermissionModeOverride(server_name=server_name, mode=mode))
+    ) -> McpOverrideSet:
+        """Override the mode for one MCP server; None takes the override back.
+
+        A server the CLI does not know brings a warning, not an error.
+        """
+        return await self.request(SetMcpPermissionModeOverride(server_name=server_name, mode=mode))
 
     async def set_model(self, model: str | None) -> ModelSet:
         """Switch the model; None is the default one."""
@@ -269,8 +273,16 @@ class Controls(ABC):
     async def workspace_diff(self) -> JsonObject:
         return members((await self.request(GetWorkspaceDiff())).raw)
 
-    async def set_cwd(self, path: str, *, trust_accepted: bool | None = None) -> CwdSet:
-        return await self.request(SetCwd(path=path, trust_accepted=_given(trust_accepted)))
+    async def set_cwd(self, path: str, *, trusted_directory: str | None = None) -> CwdSet:
+        """Work in another directory from here on.
+
+        For one nobody has trusted yet the status is `needs_trust`, with its `directory`; say it
+        again with that as `trusted_directory` to trust it.
+        """
+        trusted = UNSET if trusted_directory is None else True
+        return await self.request(
+            SetCwd(path=path, trust_accepted=trusted, trusted_directory=_given(trusted_directory))
+        )
 
     async def register_repo_root(self, directory: str, **reload: bool) -> None:
         """Add a directory to the session. `reload_claude_md`, `reload_plugins`, `reload_skills`."""

@@ -41,6 +41,8 @@ from pilothouse.protocol.hook_outputs import (
 from pilothouse.protocol.hooks import HookEvent, HookInput
 from pilothouse.protocol.wire import JsonObject, load, tag_of
 
+from .cancellation import is_being_cancelled
+
 __all__ = [
     "AddedContext",
     "HookContext",
@@ -331,7 +333,9 @@ async def _run(hook: _Hook, callback: HookCallback) -> JsonObject:
     # The boundary to the user's code: no tool may run because the hook that guards it failed.
     try:
         return _plain(_as_output(await hook.call(callback), hook.event))
-    except Exception as error:
+    except (asyncio.CancelledError, Exception) as error:
+        if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
+            raise
         _log.warning("the %s hook failed", hook.event, exc_info=error)
         reason = f"The {hook.event} hook failed: {type(error).__name__}: {error}"
         denial = _denial(hook.event, reason)
@@ -357,6 +361,14 @@ def _denial(event: str, reason: str) -> HookOutput | None:
             return HookOutput(hook_specific_output=PermissionRequestHookOutput(decision=decision))
         case _:
             return None
+
+
+def refused_output(callback: HookCallback, reason: str) -> JsonObject:
+    """The answer instead of one that may not be given: where a tool waits for it, no."""
+    denial = _denial(callback.input.hook_event_name, reason)
+    if denial is None:
+        raise HookFailed(reason)
+    return _plain(denial)
 
 
 def _as_output(value: Any, event: str) -> HookOutput | AsyncHookOutput | JsonObject:

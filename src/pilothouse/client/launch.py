@@ -29,22 +29,26 @@ LONGEST_ARGUMENT: Final = 100_000
 
 ENCLOSING_SESSION: Final = frozenset(
     {
+        "AI_AGENT",
         "CLAUDECODE",
         "CLAUDE_AGENT_SDK_VERSION",
         "CLAUDE_CODE_CHILD_SESSION",
         "CLAUDE_CODE_ENTRYPOINT",
         "CLAUDE_CODE_EXECPATH",
+        "CLAUDE_CODE_MESSAGING_SOCKET",
+        "CLAUDE_CODE_MESSAGING_TOKEN",
         "CLAUDE_CODE_PARENT_SESSION_ID",
         "CLAUDE_CODE_SESSION_ACCESS_TOKEN",
+        "CLAUDE_CODE_SESSION_ATTENDED",
         "CLAUDE_CODE_SESSION_ID",
         "CLAUDE_CODE_SSE_PORT",
         "CLAUDE_CODE_WEBSOCKET_AUTH_FILE_DESCRIPTOR",
+        "CLAUDE_EFFORT",
+        "CLAUDE_PID",
     }
 )
 """What a CLI tells its own tools. A session started from within one must not take it for its own;
 the other CLAUDE_CODE_ variables are the user's settings and stay."""
-
-ENTRYPOINT: Final = "sdk-pilothouse"
 
 
 @dataclass(slots=True)
@@ -79,12 +83,17 @@ class _Files:
         return str(path)
 
 
-def prepare(options: Options, servers: Sequence[str] = ()) -> Launch:
-    """Check the options and build the start. `servers` names the in-process tool servers."""
+def prepare(
+    options: Options, servers: Sequence[str] = (), *, cli: str | Path | None = None
+) -> Launch:
+    """Check the options and build the start.
+
+    `servers` names the in-process tool servers; `cli` is the program if it need not be found.
+    """
     _check(options)
     BypassGate(allowed=options.allow_bypass).check_options(options)
     inherited = dict(os.environ) if options.inherit_env else {}
-    cli = find_cli(options.cli_path, {**inherited, **options.env})
+    cli = cli or find_cli(options.cli_path, {**inherited, **options.env})
     files = _Files()
     session_id = _session_id(options)
     argv = [str(cli), *_flags(options, session_id, servers, files)]
@@ -252,7 +261,8 @@ def _mcp_flags(options: Options, servers: Sequence[str], files: _Files) -> dict[
     configured: JsonObject = {
         name: config for name, config in options.mcp_servers.items() if name not in servers
     }
-    configured |= {name: {"type": "sdk", "name": name} for name in servers}
+    # In-process servers are named by `initialize` alone: named here too, CLIs up to 2.1.119
+    # greet them twice.
     if not configured:
         return {}
     return _given({"mcp-config": _json_argument("mcp-config", {"mcpServers": configured}, files)})
@@ -297,7 +307,8 @@ def _repeated(options: Options) -> Iterator[str]:
 
 def _environment(options: Options, inherited: Mapping[str, str]) -> dict[str, str]:
     env = {name: value for name, value in inherited.items() if name not in ENCLOSING_SESSION}
-    env["CLAUDE_CODE_ENTRYPOINT"] = ENTRYPOINT
+    # No CLAUDE_CODE_ENTRYPOINT of ours: under a name it does not know a CLI offers other agents
+    # and tools (2.1.119 leaves out Glob and Grep). Left alone it says `sdk-cli`.
     env["PILOTHOUSE_VERSION"] = __version__
     # Without it no CLI says when it is idle.
     env["CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS"] = "1"

@@ -37,6 +37,7 @@ __all__ = [
     "Question",
     "QuestionRequest",
     "RejectPlan",
+    "Remembered",
     "RevisePlan",
     "Skip",
     "ToolRequest",
@@ -214,7 +215,9 @@ def settle(
 
     The whole input is always echoed: older CLIs refuse an `allow` without it, and newer ones a
     question without its `questions`. A denial always has a message for the same reason.
+    An answer that does not belong to the request raises TypeError: it must not become a yes.
     """
+    _check_kind(request, answer)
     match answer:
         case Allow():
             given = request.input if answer.updated_input is None else answer.updated_input
@@ -229,6 +232,16 @@ def settle(
             return _approve(request, answer, edits_plans=edits_plans)
         case RevisePlan(feedback):
             return _deny(feedback)
+
+
+def _check_kind(request: PermissionRequest, answer: Any) -> None:
+    fitting: tuple[type, ...] = (Allow, Deny)
+    if isinstance(request, QuestionRequest):
+        fitting += (Answers, Skip)
+    elif isinstance(request, PlanRequest):
+        fitting += (ApprovePlan, RevisePlan, RejectPlan)
+    if not isinstance(answer, fitting):
+        raise TypeError(f"{type(answer).__name__} is no answer to {request.tool_name}")
 
 
 def _allow(
@@ -275,18 +288,47 @@ def _remembered(request: PermissionRequest, answer: Allow) -> list[PermissionUpd
     if answer.remember is False:
         return []
     destination = "session" if answer.remember is True else answer.remember
+    if answer.updated_input not in (None, request.input):
+        # The suggestions are about the input as it was, which has not been allowed.
+        command = _command(answer.updated_input)
+        return [] if command is None else [_rule(request.tool_name, command, destination)]
     rules = [u for u in request.suggestions if isinstance(u, AddRules) and u.behavior == "allow"]
     modes = [u for u in request.suggestions if isinstance(u, SetMode)]
     if rules:
         return [msgspec.structs.replace(rule, destination=destination) for rule in rules]
     if modes and "command" not in request.input:
         return [msgspec.structs.replace(modes[0], destination="session")]
-    return [_own_rule(request, destination)]
-
-
-def _own_rule(request: PermissionRequest, destination: PermissionDestination) -> AddRules:
     # Without a suggestion of the CLI's: this very command, or this tool where it has none.
-    command = request.input.get("command")
-    content = command if isinstance(command, str) else None
-    rule = PermissionRule(tool_name=request.tool_name, rule_content=content)
+    return [_rule(request.tool_name, _command(request.input), destination)]
+
+
+def _rule(tool_name: str, content: str | None, destination: PermissionDestination) -> AddRules:
+    rule = PermissionRule(tool_name=tool_name, rule_content=content)
     return AddRules(rules=[rule], behavior="allow", destination=destination)
+
+
+def _command(given: JsonObject | None) -> str | None:
+    command = (given or {}).get("command")
+    return command if isinstance(command, str) else None
+
+
+class Remembered:
+    """The commands that were allowed for good, where the CLI itself forgets it.
+
+    2.1.37 and 2.1.119 ask about a command that writes files in spite of a rule for it.
+    """
+
+    def __init__(self) -> None:
+        self._commands: set[tuple[str, str]] = set()
+
+    def note(self, request: PermissionRequest, answer: Answer) -> None:
+        if isinstance(answer, Allow) and answer.remember is not False:
+            command = _command(answer.updated_input or request.input)
+            if command is not None:
+                self._commands.add((request.tool_name, command))
+
+    def covers(self, request: PermissionRequest) -> bool:
+        """Whether it need not be asked. What a hook sends to a person is asked all the same."""
+        if request.request.decision_reason_type == "hook":
+            return False
+        return (request.tool_name, _command(request.input)) in self._commands

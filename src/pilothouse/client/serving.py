@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,16 +20,19 @@ from pilothouse.protocol import (
 from pilothouse.protocol.wire import JsonObject
 
 from .bypass import BypassGate
+from .cancellation import is_being_cancelled
 from .channel import Refusal
 from .elicitation import Dialog, ElicitationRequest
-from .hooks import HookFailed, Spawn
+from .hooks import HookFailed, Spawn, refused_output
 from .options import Options, PermissionHandler
 from .permissions import (
+    Allow,
     Answer,
     Deny,
     PermissionRequest,
     PlanRequest,
     QuestionRequest,
+    Remembered,
     as_request,
     settle,
 )
@@ -56,6 +60,7 @@ class Server:
         self._tools = tools
         self._edits_plans = edits_plans
         self._spawn = spawn
+        self._remembered = Remembered()
 
     async def serve(self, event: RequestReceived) -> Any:
         """The answer to one request; None where the CLI must not get one from us."""
@@ -79,8 +84,10 @@ class Server:
 
     async def _permission(self, request: PermissionRequest) -> Any:
         handler = self._handler(request)
-        if handler is None:
-            answer: Answer = Deny(f"Nobody here answers for {request.tool_name}.")
+        if self._remembered.covers(request):
+            answer: Answer = Allow()
+        elif handler is None:
+            answer = Deny(f"Nobody here answers for {request.tool_name}.")
         else:
             answer = await _asked(handler, request)
         try:
@@ -90,6 +97,7 @@ class Server:
         except (BypassNotAllowed, TypeError) as error:
             log.error("the answer to %s was refused: %s", request.tool_name, error)
             return settle(request, Deny(f"The answer was refused: {error}"), edits_plans=False)
+        self._remembered.note(request, answer)
         return result
 
     def _handler(self, request: PermissionRequest) -> PermissionHandler | None:
@@ -107,7 +115,11 @@ class Server:
             output = await self._options.hooks.answer(callback, spawn=self._spawn)
         except HookFailed as error:
             raise Refusal(str(error)) from error
-        self._gate.check("a hook's output", output.get("hookSpecificOutput"))
+        try:
+            self._gate.check("a hook's output", output)
+        except BypassNotAllowed as error:
+            log.error("the output of a hook was refused: %s", error)
+            return refused_output(callback, str(error))
         return output
 
     async def _tool(self, request: McpMessage) -> JsonObject:
@@ -133,6 +145,8 @@ class Server:
 async def _asked(handler: PermissionHandler, request: PermissionRequest) -> Answer:
     try:
         return await handler(request)
-    except Exception as error:
+    except (asyncio.CancelledError, Exception) as error:
+        if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
+            raise
         log.exception("the handler for %s failed; denied", request.tool_name)
         return Deny(f"The permission handler failed: {type(error).__name__}: {error}")

@@ -25,6 +25,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 
 from pilothouse.protocol.wire import JsonObject
 
+from .cancellation import is_being_cancelled
 from .tool_definitions import (
     NAME,
     Image,
@@ -277,7 +278,7 @@ class ToolServer:
         try:
             return await task
         except asyncio.CancelledError:
-            if task in self._withdrawn and not _is_being_cancelled():
+            if task in self._withdrawn and not is_being_cancelled():
                 raise _Refused(REQUEST_CANCELLED, "cancelled") from None
             raise
         finally:
@@ -294,11 +295,6 @@ class ToolServer:
         if len(running) == 1:
             self._withdrawn.add(running[0])
             running[0].cancel()
-
-
-def _is_being_cancelled() -> bool:
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 # Servers of the mcp package

@@ -15,7 +15,7 @@ What the tracker rests on:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -141,6 +141,11 @@ class TurnTracker:
         }
 
     @property
+    def follows(self) -> Collection[type[Any]]:
+        """The kinds of message that tell it something."""
+        return self._follow.keys()
+
+    @property
     def reports_idle(self) -> bool:
         """Whether this CLI says itself when it is idle."""
         return self._state is not None
@@ -160,6 +165,13 @@ class TurnTracker:
 
     def prompt_sent(self, uuid: str) -> None:
         self._unanswered[uuid] = None
+
+    def prompt_cancelled(self, uuid: str) -> list[Turn]:
+        """The CLI gave a queued prompt back. Only newer ones also say so in `command_lifecycle`."""
+        if uuid not in self._unanswered:
+            return []
+        del self._unanswered[uuid]
+        return [Turn("cancelled", "cancelled", (uuid,), None, 0.0)]
 
     def receive(self, messages: Sequence[Message | LineRejected]) -> list[Turn]:
         """Follow messages in their order; the turns that ended with them."""

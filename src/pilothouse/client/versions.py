@@ -59,6 +59,11 @@ class Features:
         return self.version is not None and self.version >= (2, 1, 119)
 
     @property
+    def reports_idle(self) -> bool:
+        """It says itself when it is idle; otherwise that is inferred."""
+        return self.version is not None and self.version >= (2, 1, 119)
+
+    @property
     def applies_environment_updates(self) -> bool:
         """`update_environment_variables` reaches the tools. Newer CLIs take it without effect."""
         return self.version is not None and self.version <= (2, 1, 120)

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Raw, field
 
 from .shared import TokenUsage
-from .wire import NULL, JsonObject, Kept, always, as_object, encode_json, keep, load, members, parse
+from .wire import NULL, JsonObject, Lazy, always, as_object, encode_json, keep, load, members, parse
 
 __all__ = [
     "ApiMessage",
@@ -44,7 +44,7 @@ __all__ = [
 ]
 
 
-class Block(Kept, tag_field="type"):
+class Block(Lazy, tag_field="type"):
     """One content block: `raw` is its JSON, `extra` the members not declared here."""
 
     @property
@@ -193,7 +193,7 @@ class SearchResultBlock(Block, tag="search_result"):
     citations: JsonObject | None = None
 
 
-class UnknownBlock(Kept):
+class UnknownBlock(Lazy):
     """A block of a type this version does not know."""
 
     type: str = ""
@@ -290,7 +290,7 @@ def _texts(content: list[Any]) -> list[str]:
     return texts
 
 
-class ApiMessage(Kept):
+class ApiMessage(Lazy):
     """A message of the Messages API, complete or in the making."""
 
     id: str | None = None

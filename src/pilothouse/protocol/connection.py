@@ -42,7 +42,7 @@ from .events import (
     ResponseReceived,
     StreamEnded,
 )
-from .messages import NotAMessage, decode
+from .messages import Message, NotAMessage, decode, decode_lines
 from .wire import JsonObject, encode
 
 __all__ = ["Connection", "IllegalSend", "Role"]
@@ -53,7 +53,7 @@ HEAD_KEPT: Final = 1024
 CLIENT_TYPES: Final = frozenset({"user", "keep_alive", "update_environment_variables"})
 """What a client may write besides control messages; 2.1.37 exits on any other type."""
 
-_CONTROL: Final = (ControlRequest, ControlResponse, ControlCancelRequest)
+_CONTROL: Final = frozenset({ControlRequest, ControlResponse, ControlCancelRequest})
 
 
 class IllegalSend(ValueError):
@@ -109,20 +109,16 @@ class Connection:
 
     def receive_data(self, data: bytes) -> None:
         """Take bytes from the peer, cut anywhere."""
-        append, limit = self._events.append, self._max_line
-        for line in self._splitter.feed(data):
-            if limit is not None and len(line) > limit:
-                self._reject(line[:HEAD_KEPT], f"longer than {limit} bytes")
-                continue
-            try:
-                message = decode(line)
-            except NotAMessage as error:
-                self._reject(line, str(error))
-                continue
-            if isinstance(message, _CONTROL):
-                self._receive_control(message)
-            else:
-                append(message)
+        lines = self._splitter.feed(data)
+        messages = decode_lines(lines) if self._max_line is None else None
+        if messages is None:
+            for line in lines:
+                self._receive_line(line)
+        elif _CONTROL.isdisjoint(map(type, messages)):
+            self._events += messages
+        else:
+            for message in messages:
+                self._receive_message(message)
 
     def receive_eof(self) -> None:
         """The peer's stream ended. A last line without a newline still counts."""
@@ -137,20 +133,30 @@ class Connection:
         events, self._events = self._events, []
         return events
 
+    def _receive_line(self, line: bytes) -> None:
+        limit = self._max_line
+        if limit is not None and len(line) > limit:
+            self._reject(line[:HEAD_KEPT], f"longer than {limit} bytes")
+            return
+        try:
+            self._receive_message(decode(line))
+        except NotAMessage as error:
+            self._reject(line, str(error))
+
     def _reject(self, line: bytes, reason: str) -> None:
         if line.strip():
             self._events.append(LineRejected(reason, line))
 
-    def _receive_control(
-        self, message: ControlRequest | ControlResponse | ControlCancelRequest
-    ) -> None:
+    def _receive_message(self, message: Message) -> None:
         if isinstance(message, ControlRequest):
             self._receive_request(message)
         elif isinstance(message, ControlResponse):
             self._receive_response(message)
-        else:
+        elif isinstance(message, ControlCancelRequest):
             self._theirs.pop(message.request_id, None)
             self._events.append(RequestCancelled(message))
+        else:
+            self._events.append(message)
 
     def _receive_request(self, message: ControlRequest) -> None:
         # A native CLI repeats requests after a reconnect, and so does a repeated initialize.

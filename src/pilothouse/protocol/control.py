@@ -25,8 +25,8 @@ from .control_requests import McpMessage, Request, UntypedRequest
 from .hooks import HookInput, decode_hook_input
 from .host_requests import CLIENT_REQUESTS
 from .permissions import PermissionUpdate, decode_updates
-from .shared import McpServerProvenance, Message
-from .wire import NULL, JsonObject, Kept, Record, always, load, members, tag_of
+from .shared import LazyMessage, McpServerProvenance
+from .wire import NULL, JsonObject, Lazy, Record, always, load, members, tag_of
 
 __all__ = [
     "CanUseTool",
@@ -62,7 +62,7 @@ __all__ = [
 ReplyT = TypeVar("ReplyT", bound=Reply)
 
 
-class Question(Kept, tag_field="subtype"):
+class Question(Lazy, tag_field="subtype"):
     """What a CLI asks of its client: `raw` is its JSON, `extra` the members not declared here."""
 
     @property
@@ -270,7 +270,7 @@ def encode_request(request: Request[Any]) -> JsonObject:
     return cast(JsonObject, msgspec.to_builtins(request))
 
 
-class ControlRequest(Message, tag="control_request"):
+class ControlRequest(LazyMessage, tag="control_request"):
     """One side asks the other; exactly one `ControlResponse` is due."""
 
     request_id: str = always("")
@@ -300,7 +300,7 @@ class ResponseBody(Record):
     pending_elicitation_requests: list[Raw] = field(default_factory=list)
 
 
-class ControlResponse(Message, tag="control_response"):
+class ControlResponse(LazyMessage, tag="control_response"):
     """The answer to a control request: `success` with a response, or `error` with a text."""
 
     body: ResponseBody = field(default_factory=ResponseBody, name="response")
@@ -351,7 +351,7 @@ class ControlResponse(Message, tag="control_response"):
         return _decode_requests(self.body.pending_elicitation_requests)
 
 
-class ControlCancelRequest(Message, tag="control_cancel_request"):
+class ControlCancelRequest(LazyMessage, tag="control_cancel_request"):
     """The asker withdraws a request; an answer would be ignored."""
 
     request_id: str = always("")

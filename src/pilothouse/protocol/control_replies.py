@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import field
 
 from .shared import AccountInfo, AgentInfo, McpServerStatus, ModelInfo, SlashCommand
-from .wire import JsonObject, Kept, Record, always
+from .wire import JsonObject, Lazy, Record, always
 
 __all__ = [
     "AsyncMessageCancelled",
@@ -64,7 +64,7 @@ __all__ = [
 ]
 
 
-class Reply(Kept):
+class Reply(Lazy):
     """The CLI's answer to a control request."""
 
 
@@ -418,6 +418,7 @@ class CwdSet(Reply):
     cwd: str = always("")
     changed: bool = always(False)
     status: str = always("")
+    directory: str | None = None
     transcript_relocated: bool | None = None
 
 

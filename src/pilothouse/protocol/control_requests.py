@@ -44,7 +44,7 @@ from .mcp_servers import McpServerConfig
 from .permissions import PermissionMode
 from .reports import ContextUsage, Usage
 from .shared import McpServerToolPolicy
-from .wire import JsonObject, Kept, Record, always
+from .wire import JsonObject, Lazy, Record, always
 
 __all__ = [
     "AgentDefinition",
@@ -101,7 +101,7 @@ ThinkingDisplay = Literal["summarized", "omitted", "highlights"]
 ReplyT = TypeVar("ReplyT", bound=Reply)
 
 
-class Request(Kept, Generic[ReplyT], tag_field="subtype"):
+class Request(Lazy, Generic[ReplyT], tag_field="subtype"):
     """A control request whose answer is a `ReplyT`."""
 
     reply: ClassVar[type[Reply]] = Reply

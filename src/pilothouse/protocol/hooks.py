@@ -15,7 +15,7 @@ from msgspec import Raw, field
 
 from .permissions import PermissionUpdate, decode_updates
 from .shared import McpServerProvenance
-from .wire import NULL, JsonObject, Kept, Record, always, load, members
+from .wire import NULL, JsonObject, Lazy, Record, always, load, members
 
 __all__ = [
     "BackgroundTaskSummary",
@@ -104,7 +104,7 @@ class Effort(Record):
     level: str = always("")
 
 
-class HookInput(Kept, tag_field="hook_event_name"):
+class HookInput(Lazy, tag_field="hook_event_name"):
     """What every hook is told; `extra` holds the members not declared here."""
 
     session_id: str = always("")

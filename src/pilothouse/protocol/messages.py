@@ -29,6 +29,7 @@ from .control import ControlCancelRequest, ControlRequest, ControlResponse
 from .shared import (
     ContextReport,
     DeferredToolUse,
+    LazyMessage,
     Message,
     MessageOrigin,
     ModelUsage,
@@ -88,6 +89,7 @@ __all__ = [
     "UpdateEnvironmentVariablesMessage",
     "UserMessage",
     "decode",
+    "decode_lines",
 ]
 
 
@@ -95,7 +97,7 @@ class NotAMessage(ValueError):
     """A line that is no JSON object."""
 
 
-class UnknownMessage(Message, tag=False):
+class UnknownMessage(LazyMessage, tag=False):
     """A message of a type this version does not know."""
 
     kind: str = field(default="", name="type")
@@ -111,7 +113,7 @@ class UnknownMessage(Message, tag=False):
         return members(self.raw)
 
 
-class AssistantMessage(Message, tag="assistant"):
+class AssistantMessage(LazyMessage, tag="assistant"):
     """A finished content block of the model's; the lines of one API message share `message.id`."""
 
     message_raw: Raw = field(default=NULL, name="message")
@@ -153,7 +155,7 @@ class AssistantMessage(Message, tag="assistant"):
         return "".join(block.text for block in self.content if isinstance(block, TextBlock))
 
 
-class UserMessage(Message, tag="user"):
+class UserMessage(LazyMessage, tag="user"):
     """A prompt on its way in; a tool result or a replayed prompt on its way out."""
 
     message_raw: Raw = field(default=NULL, name="message")
@@ -203,9 +205,15 @@ class UserMessage(Message, tag="user"):
         return parse(self.tool_use_result_raw)
 
 
-class StreamEvent(Message, tag="stream_event"):
-    """A piece of an answer being written, as the Messages API sent it."""
+class StreamEvent(Message, tag="stream_event", gc=False):
+    """A piece of an answer being written, as the Messages API sent it.
 
+    By far the most frequent message, so it has no instance dictionary and is not tracked by the
+    garbage collector. Its text is a field, under a name that is written over as soon as a line
+    is read.
+    """
+
+    _text: bytes = field(default=b"", name="_pilothouse_line")  # pyright: ignore[reportIncompatibleVariableOverride]
     event: StreamPart = field(default_factory=UnknownStreamEvent)
     parent_tool_use_id: str | None = always(None)
     ttft_ms: float | None = None
@@ -250,7 +258,7 @@ class InvalidConfigFile(Record):
     backup_path: str | None = None
 
 
-class ResultMessage(Message, tag="result"):
+class ResultMessage(LazyMessage, tag="result"):
     """The end of a turn.
 
     `is_error` tells failure, not `subtype`: an API error has subtype `success`. `total_cost_usd`
@@ -321,7 +329,7 @@ class SubagentRetry(Record):
     error_category: str = always("")
 
 
-class ToolProgressMessage(Message, tag="tool_progress"):
+class ToolProgressMessage(LazyMessage, tag="tool_progress"):
     """A tool is still running."""
 
     tool_use_id: str = always("")
@@ -334,14 +342,14 @@ class ToolProgressMessage(Message, tag="tool_progress"):
     subagent_retry: SubagentRetry | None = None
 
 
-class ToolUseSummaryMessage(Message, tag="tool_use_summary"):
+class ToolUseSummaryMessage(LazyMessage, tag="tool_use_summary"):
     """A summary of the tool uses before it."""
 
     summary: str = always("")
     preceding_tool_use_ids: list[str] = always([])
 
 
-class AuthStatusMessage(Message, tag="auth_status", rename="camel"):
+class AuthStatusMessage(LazyMessage, tag="auth_status", rename="camel"):
     """Progress of a login."""
 
     is_authenticating: bool = always(False)
@@ -369,19 +377,19 @@ class RateLimitInfo(Record, rename="camel"):
     has_chargeable_saved_payment_method: bool | None = None
 
 
-class RateLimitEvent(Message, tag="rate_limit_event"):
+class RateLimitEvent(LazyMessage, tag="rate_limit_event"):
     """A limit of the account changed."""
 
     rate_limit_info: RateLimitInfo = always(RateLimitInfo())
 
 
-class PromptSuggestionMessage(Message, tag="prompt_suggestion"):
+class PromptSuggestionMessage(LazyMessage, tag="prompt_suggestion"):
     """What the user may want to say next."""
 
     suggestion: str = always("")
 
 
-class ConversationResetMessage(Message, tag="conversation_reset"):
+class ConversationResetMessage(LazyMessage, tag="conversation_reset"):
     """The conversation starts anew; later messages carry another session id."""
 
     new_conversation_id: str = always("")
@@ -400,53 +408,55 @@ class Goal(Record):
     last_reason: str | None = None
 
 
-class ActiveGoalMessage(Message, tag="active_goal"):
+class ActiveGoalMessage(LazyMessage, tag="active_goal"):
     """The goal of the session was set, advanced or cleared."""
 
     value: Goal | None = always(None)
 
 
-class CommandLifecycleMessage(Message, tag="command_lifecycle"):
+class CommandLifecycleMessage(LazyMessage, tag="command_lifecycle"):
     """How far a prompt has come, named by the uuid the client gave it."""
 
     command_uuid: str = always("")
     state: str = always("")
 
 
-class TranscriptMirrorMessage(Message, tag="transcript_mirror"):
+class TranscriptMirrorMessage(LazyMessage, tag="transcript_mirror"):
     """Transcript lines just written, sent with `--session-mirror`."""
 
     file_path: str = always("", name="filePath")
     entries: list[Any] = always([])
 
 
-class AutocompactStateMessage(Message, tag="autocompact_state"):
+class AutocompactStateMessage(LazyMessage, tag="autocompact_state"):
     """The state of automatic compaction. Its members are not documented: see `extra`."""
 
 
-class StreamlinedTextMessage(Message, tag="streamlined_text"):
+class StreamlinedTextMessage(LazyMessage, tag="streamlined_text"):
     """Text, in the short form of older CLIs."""
 
     text: str = always("")
 
 
-class StreamlinedToolUseSummaryMessage(Message, tag="streamlined_tool_use_summary"):
+class StreamlinedToolUseSummaryMessage(LazyMessage, tag="streamlined_tool_use_summary"):
     """A summary of tool uses, in the short form of older CLIs."""
 
     tool_summary: str = always("")
 
 
-class KeepAliveMessage(Message, tag="keep_alive"):
+class KeepAliveMessage(LazyMessage, tag="keep_alive"):
     """Nothing; the peer is alive."""
 
     startup_mark: str | None = None
 
 
-class UpdateEnvironmentVariablesMessage(Message, tag="update_environment_variables"):
+class UpdateEnvironmentVariablesMessage(LazyMessage, tag="update_environment_variables"):
     """The client sets variables of the CLI's environment. Newer CLIs take it without effect."""
 
     variables: dict[str, str] = always({})
 
+
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 KnownMessage = (
     StreamEvent
@@ -475,20 +485,42 @@ KnownMessage = (
 
 _CLASSES: dict[str, type[Message]] = {tag_of(kind): kind for kind in get_args(KnownMessage)}
 
-_decode = msgspec.json.Decoder(KnownMessage).decode
+_decoder = msgspec.json.Decoder(KnownMessage)
+_decode = _decoder.decode
+_decode_lines = _decoder.decode_lines
 
 
 def decode(line: bytes) -> Message:
     """The message on this line. Raises `NotAMessage` where it is no JSON object."""
     try:
         message = _decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except _UNREADABLE:
         return _decode_slowly(line)
     if type(message) is SystemMessage:
         return load(class_of(message.subtype), line)
     # What `keep` does, without the call: this is the hot path.
     message._text = line  # pyright: ignore[reportAttributeAccessIssue, reportPrivateUsage]
     return message
+
+
+def decode_lines(lines: list[bytes]) -> list[Message] | None:
+    """The messages on these lines, in one pass; None where a line has to be looked at by itself.
+
+    The same as `decode` for each, in little more than half the time.
+    """
+    try:
+        messages: list[Message] = list(_decode_lines(b"\n".join(lines)))
+    except _UNREADABLE:
+        return None
+    if len(messages) != len(lines):
+        return None
+    for index, line in enumerate(lines):
+        message = messages[index]
+        if type(message) is SystemMessage:
+            messages[index] = load(class_of(message.subtype), line)
+        else:
+            message._text = line  # pyright: ignore[reportAttributeAccessIssue, reportPrivateUsage]
+    return messages
 
 
 def _decode_slowly(line: bytes) -> Message:

@@ -6,7 +6,7 @@ from typing import Any
 
 from msgspec import field
 
-from .wire import JsonObject, Kept, Record, always
+from .wire import JsonObject, Kept, Lazy, Record, always
 
 __all__ = [
     "AccountInfo",
@@ -59,7 +59,14 @@ class Message(Kept, tag_field="type"):
         return str(self.__struct_config__.tag)
 
 
-class SystemMessage(Message, tag="system"):
+class LazyMessage(Message, dict=True):
+    """A message with parts that are read on demand: every kind but the stream event.
+
+    What `Lazy` says of the instance dictionary holds here too.
+    """
+
+
+class SystemMessage(LazyMessage, tag="system"):
     """What the CLI says of itself; `subtype` tells which class it is."""
 
     subtype: str = always("")
@@ -85,7 +92,7 @@ class OutputTokensDetails(Record):
     thinking_tokens: int = 0
 
 
-class TokenUsage(Kept):
+class TokenUsage(Lazy):
     """Tokens as the Messages API counts them."""
 
     input_tokens: int | None = None

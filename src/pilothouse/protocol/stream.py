@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 
-class _Tagged(Record, tag_field="type"):
+class _Tagged(Record, tag_field="type", gc=False):
     @property
     def type(self) -> str:
         """The `type` on the wire."""

@@ -27,6 +27,7 @@ __all__ = [
     "NULL",
     "JsonObject",
     "Kept",
+    "Lazy",
     "Record",
     "Unread",
     "always",
@@ -61,12 +62,8 @@ class Record(Struct, kw_only=True, omit_defaults=True):
     """A typed JSON object of the CLI's. Fields it does not declare are ignored, not refused."""
 
 
-class Kept(Record, dict=True):
-    """A record which remembers its JSON text.
-
-    The text lives in the instance dictionary, not in a field: no member of a JSON object can
-    set it and it is never encoded.
-    """
+class Kept(Record):
+    """A record which remembers its JSON text."""
 
     _text: ClassVar[bytes | Raw] = b""
 
@@ -76,11 +73,24 @@ class Kept(Record, dict=True):
         return bytes(self._text) or encode_json(self)
 
     @property
+    def was_read(self) -> bool:
+        """Whether it came from the wire, rather than having been built here."""
+        return bool(self._text)
+
+    @property
     def extra(self) -> JsonObject:
         """The members of the JSON object which this class does not declare."""
         known = {field.encode_name for field in msgspec.structs.fields(type(self))}
         known.add(self.__struct_config__.tag_field or "")
         return {name: value for name, value in members(self.raw).items() if name not in known}
+
+
+class Lazy(Kept, dict=True):
+    """A kept record with parts that are read when somebody looks at them.
+
+    The text and the parts live in the instance dictionary, not in fields: no member of a JSON
+    object can set them and they are never encoded.
+    """
 
 
 class Unread(JsonObject):
@@ -259,6 +269,9 @@ def _is_other_variant(value: Any, kind: Any) -> bool:
 
 def encode_json(value: Any) -> bytes:
     """`value` as JSON. Strings with lone surrogates, which UTF-8 cannot carry, are escaped."""
+    if isinstance(value, Kept) and not isinstance(value, Lazy) and value.was_read:
+        # Its text is a field, not to be written as one.
+        return value.raw
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:

@@ -1,0 +1,1011 @@
+"""Control requests of a client to real CLIs: each typed method, what older CLIs lack, refusals.
+
+`CALLS` has one call for every method of `Controls`, and `OLDER` says which of them 2.1.119 and
+2.1.37 answer; a new method without a row there fails here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import inspect
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pilothouse import (
+    BypassNotAllowed,
+    Client,
+    ControlError,
+    ControlTimeout,
+    InitMessage,
+    StreamEvent,
+    ToolServer,
+    Unsupported,
+    tool as in_process_tool,
+)
+from pilothouse.client.controls import Controls
+from pilothouse.client.versions import ANSWERED_BY_ALL, Features
+from pilothouse.protocol import (
+    ControlRequest,
+    Initialize,
+    McpMessage,
+    TaskNotificationMessage,
+    TaskStartedMessage,
+)
+from pilothouse.testing.scenario import ModelRequest, Reply, computed, gate, reply, tool
+from tests.real.desk import DEADLINE, VERSIONS, Desk, Setup, newest
+from tests.real.held import HeldCommand, allow, next_of
+
+NOBODY = "00000000-0000-4000-8000-000000000000"
+PARROT = {
+    "type": "stdio",
+    "command": sys.executable,
+    "args": [str(Path(__file__).with_name("parrot.py"))],
+}
+known_to_119 = pytest.mark.parametrize("version", VERSIONS[:2], indirect=True)
+
+Call = Callable[[Client], Awaitable[Any]]
+
+CALLS: dict[str, Call] = {
+    "apply_settings": lambda it: it.apply_settings({}),
+    "background_tasks": lambda it: it.background_tasks(),
+    "binary_version": lambda it: it.binary_version(),
+    "cancel_prompt": lambda it: it.cancel_prompt(NOBODY),
+    "context_usage": lambda it: it.context_usage(),
+    "control": lambda it: it.control("no_such_control"),
+    "export_conversation": lambda it: it.export_conversation(),
+    "file_suggestions": lambda it: it.file_suggestions("a"),
+    "generate_session_title": lambda it: it.generate_session_title("a bug"),
+    "hooks_listing": lambda it: it.hooks_listing(),
+    "interrupt": lambda it: it.interrupt(),
+    "mcp_call": lambda it: it.mcp_call("mcp__parrot__shout", {"words": "hi"}),
+    "mcp_message": lambda it: it.mcp_message("nobody", {"jsonrpc": "2.0", "method": "x"}),
+    "mcp_read_resource": lambda it: it.mcp_read_resource("parrot", "ui://feather"),
+    "mcp_reconnect": lambda it: it.mcp_reconnect("parrot"),
+    "mcp_set_servers": lambda it: it.mcp_set_servers({}),
+    "mcp_status": lambda it: it.mcp_status(),
+    "mcp_toggle": lambda it: it.mcp_toggle("parrot", enabled=True),
+    "models": lambda it: it.models(),
+    "pause_prompt_suggestions": lambda it: it.pause_prompt_suggestions(paused=True),
+    "permission_rules": lambda it: it.permission_rules(),
+    "plan": lambda it: it.plan(),
+    "read_file": lambda it: it.read_file("notes.txt"),
+    "register_repo_root": lambda it: it.register_repo_root(str(it.options.cwd)),
+    "reload_output_styles": lambda it: it.reload_output_styles(),
+    "reload_plugins": lambda it: it.reload_plugins(),
+    "reload_skills": lambda it: it.reload_skills(),
+    "rename_session": lambda it: it.rename_session("a title"),
+    "rewind_files": lambda it: it.rewind_files(NOBODY, dry_run=True),
+    "seed_read_state": lambda it: it.seed_read_state("notes.txt", 1.0),
+    "session_cost": lambda it: it.session_cost(),
+    "set_cwd": lambda it: it.set_cwd(str(it.options.cwd)),
+    "set_has_subscribers": lambda it: it.set_has_subscribers(True),
+    "set_max_thinking_tokens": lambda it: it.set_max_thinking_tokens(1000),
+    "set_mcp_permission_mode": lambda it: it.set_mcp_permission_mode("parrot", None),
+    "set_model": lambda it: it.set_model("haiku"),
+    "set_permission_mode": lambda it: it.set_permission_mode("plan"),
+    "settings": lambda it: it.settings(),
+    "side_question": lambda it: it.side_question("why?"),
+    "status": lambda it: it.status(),
+    "stop_task": lambda it: it.stop_task("nobody"),
+    "task_output": lambda it: it.task_output("nobody"),
+    "update_settings": lambda it: it.update_settings("userSettings", {}),
+    "usage": lambda it: it.usage(),
+    "workspace_diff": lambda it: it.workspace_diff(),
+    # The last: it ends the session.
+    "end_session": lambda it: it.end_session(),
+}
+
+OLDEST = {
+    "interrupt",
+    "mcp_message",
+    "mcp_reconnect",
+    "mcp_set_servers",
+    "mcp_status",
+    "mcp_toggle",
+    "rewind_files",
+    "set_max_thinking_tokens",
+    "set_model",
+    "set_permission_mode",
+}
+OLDER = {
+    "2.1.37": OLDEST,
+    "2.1.119": OLDEST
+    | {
+        "apply_settings",
+        "binary_version",
+        "cancel_prompt",
+        "context_usage",
+        "end_session",
+        "generate_session_title",
+        "mcp_call",
+        "read_file",
+        "reload_plugins",
+        "seed_read_state",
+        "session_cost",
+        "settings",
+        "side_question",
+        "stop_task",
+    },
+    "2.1.325": set(CALLS) - {"control"},
+}
+
+
+def test_every_method_has_its_row() -> None:
+    methods = {
+        name
+        for name, value in vars(Controls).items()
+        if inspect.iscoroutinefunction(value) and name != "request"
+    }
+    assert methods == set(CALLS)
+
+
+async def test_a_cli_answers_what_it_knows_and_the_rest_is_unsupported(
+    desk: Setup, version: str
+) -> None:
+    # C13, C15
+    it = await desk(reply("to the side"), reply('{"title": "A title"}'), reply("again"))
+    client = await it.client(mcp_servers={"parrot": PARROT})
+    known = {name for name, call in CALLS.items() if await _knows(client, call)}
+    assert known == OLDER[version]
+
+
+async def _knows(client: Client, call: Call) -> bool:
+    async with asyncio.timeout(DEADLINE):
+        try:
+            await call(client)
+        except Unsupported:
+            return False
+        except ControlError as error:
+            # It knows the request and says what is wrong with it.
+            assert error.message
+    return True
+
+
+@pytest.mark.parametrize("version", ["2.1.37"], indirect=True)
+async def test_the_controls_every_cli_answers_are_answered_by_the_oldest(desk: Setup) -> None:
+    it = await desk()
+    client = await it.client()
+    answered = {"interrupt": {}, "mcp_status": {}, "mcp_set_servers": {"servers": {}}}
+    async with asyncio.timeout(DEADLINE):
+        for subtype, fields in answered.items():
+            assert subtype in ANSWERED_BY_ALL
+            await client.control(subtype, **fields)
+
+
+# Unknown, refused, unanswered
+
+
+async def test_an_unknown_control_is_told_apart_from_a_refused_one(
+    desk: Setup, version: str
+) -> None:
+    # C13: 2.1.325 has a code for it, 2.1.119 only the words, 2.1.37 no answer at all.
+    it = await desk(reply("still here"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        with pytest.raises(Unsupported) as caught:
+            await client.control("no_such_control")
+        assert caught.value.subtype == "no_such_control"
+        expected = "unsupported_request" if version == "2.1.325" else None
+        assert caught.value.error_code == expected
+        assert (await client.ask("hi")).text == "still here"
+
+
+@pytest.mark.parametrize("version", ["2.1.37"], indirect=True)
+async def test_a_control_the_cli_leaves_unanswered_times_out_and_the_session_goes_on(
+    desk: Setup,
+) -> None:
+    # C13
+    it = await desk(reply("still here"))
+    client = await it.client(deadlines={"other_unknown": 0.2})
+    client.features = Features()
+    async with asyncio.timeout(DEADLINE):
+        with pytest.raises(ControlTimeout) as caught:
+            await client.control("no_such_control", deadline=0.2)
+        assert (caught.value.subtype, caught.value.seconds) == ("no_such_control", 0.2)
+        with pytest.raises(ControlTimeout):
+            await client.control("other_unknown")
+        assert (await client.ask("hi")).text == "still here"
+
+
+async def test_a_second_initialize_is_refused_by_older_clis_only(
+    desk: Setup, version: str
+) -> None:
+    # C1
+    it = await desk(reply("still here"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        if version == "2.1.325":
+            assert (await client.request(Initialize())).claude_code_version == version
+        else:
+            with pytest.raises(ControlError, match="Already initialized"):
+                await client.request(Initialize())
+        assert (await client.ask("hi")).text == "still here"
+
+
+@newest
+async def test_control_sends_any_request_and_gives_its_answer_as_it_is(desk: Setup) -> None:
+    it = await desk()
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        answer = await client.control("get_binary_version")
+    assert answer["version"] == "2.1.325"
+
+
+# The turn
+
+
+async def test_an_interrupt_says_which_prompts_are_still_queued(desk: Setup, version: str) -> None:
+    # C9: older CLIs give an empty receipt. The queued prompt runs on every one.
+    it = await desk(reply("one", gate("held"), "two"), reply("next"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        first = await client.say("first")
+        await it.model.reached("held")
+        second = await client.say("second")
+        receipt = await client.interrupt()
+        assert receipt.still_queued == ([second.uuid] if version == "2.1.325" else [])
+        assert (await first).outcome == "interrupted"
+        assert (await second).text == "next"
+
+
+@newest
+async def test_an_interrupt_can_cancel_what_is_queued(desk: Setup) -> None:
+    # C9
+    it = await desk(reply("one", gate("held"), "two"), reply("next"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        first = await client.say("first")
+        await it.model.reached("held")
+        second = await client.say("second")
+        receipt = await client.interrupt(cancel_queued=True)
+        assert (receipt.still_queued, receipt.cancelled) == ([], [second.uuid])
+        assert (await first).outcome == "interrupted"
+        assert (await second).outcome == "cancelled"
+        await client.wait_idle()
+    assert len(_asked(it)) == 1
+
+
+async def test_an_interrupt_of_an_idle_session_does_no_harm(desk: Setup) -> None:
+    # C9
+    it = await desk(reply("fine"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        receipt = await client.interrupt()
+        assert receipt.still_queued == []
+        assert (await client.ask("hi")).outcome == "finished"
+
+
+@known_to_119
+async def test_a_queued_prompt_can_be_taken_back(desk: Setup) -> None:
+    it = await desk(reply("one", gate("held"), "two"), reply("next"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        first = await client.say("first")
+        await it.model.reached("held")
+        second = await client.say("second")
+        assert await client.cancel_prompt(second.uuid)
+        assert (await second).outcome == "cancelled"
+        it.model.release("held")
+        assert (await first).text == "onetwo"
+        await client.wait_idle()
+        assert not await client.cancel_prompt(first.uuid)
+    assert len(_asked(it)) == 1
+
+
+@known_to_119
+async def test_end_session_ends_the_cli_in_order(desk: Setup) -> None:
+    it = await desk(reply("hello"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("hi")
+        await client.end_session()
+        async with aclosing(client.read()) as events:
+            assert [event async for event in events]
+
+
+@known_to_119
+async def test_a_side_question_leaves_no_trace_in_the_conversation(desk: Setup) -> None:
+    it = await desk(reply("hello"), reply("because"), reply("more"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("hi")
+        answer = await client.side_question("why is the sky blue?")
+        assert answer.response == "because"
+        assert (await client.ask("go on")).text == "more"
+    *_, side, last = _asked(it)
+    assert "sky" in json.dumps(side.body["messages"])
+    assert "sky" not in json.dumps(last.body["messages"])
+
+
+# Modes and models
+
+
+async def test_the_permission_mode_changes_at_once(desk: Setup, version: str) -> None:
+    # C6: 2.1.37 answers twice; the second answer is nobody's.
+    it = await desk(reply(tool("Write", file_path="made", content="x")), reply("done"))
+    asked: list[str] = []
+
+    async def refuse(request: Any) -> Any:
+        asked.append(request.tool_name)
+        raise AssertionError("acceptEdits asks nobody")
+
+    client = await it.client(on_permission=refuse)
+    async with asyncio.timeout(DEADLINE):
+        assert (await client.set_permission_mode("acceptEdits")).mode == "acceptEdits"
+        prompt = await client.say("write it")
+        init = await next_of(client, InitMessage)
+        assert init.permission_mode == "acceptEdits"
+        assert (await prompt).outcome == "finished"
+    assert (it.cwd / "made").read_text() == "x"
+    assert asked == []
+
+
+async def test_a_mode_that_is_none_is_refused_by_the_newest_only(
+    desk: Setup, version: str
+) -> None:
+    # C6
+    it = await desk()
+    client = await it.client()
+    bogus: Any = "bogus"
+    async with asyncio.timeout(DEADLINE):
+        if version == "2.1.325":
+            with pytest.raises(ControlError) as caught:
+                await client.set_permission_mode(bogus)
+            assert caught.value.error_code == "invalid_mode"
+            assert "must be one of" in caught.value.message
+        else:
+            assert (await client.set_permission_mode(bogus)).mode == "bogus"
+
+
+async def test_bypassing_permissions_never_reaches_a_cli_unless_it_was_allowed(
+    desk: Setup,
+) -> None:
+    # C6: 2.1.37 would obey without having been started for it.
+    it = await desk(reply("hello"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        with pytest.raises(BypassNotAllowed):
+            await client.set_permission_mode("bypassPermissions")
+        with pytest.raises(BypassNotAllowed):
+            await client.control("set_permission_mode", mode="bypassPermissions")
+        await client.say("hi")
+        assert (await next_of(client, InitMessage)).permission_mode == "default"
+
+
+@newest
+async def test_a_permission_mode_for_one_mcp_server_warns_of_an_unknown_one(desk: Setup) -> None:
+    it = await desk(reply("hello"))
+    client = await it.client(mcp_servers={"parrot": PARROT})
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("hi")
+        assert (await client.set_mcp_permission_mode("parrot", "auto")).warning is None
+        assert (await client.set_mcp_permission_mode("parrot", None)).warning is None
+        warned = await client.set_mcp_permission_mode("nobody", "auto")
+        assert warned.warning is not None
+        assert "nobody" in warned.warning
+
+
+async def test_the_model_changes_for_the_next_turn(desk: Setup, version: str) -> None:
+    # C7: older CLIs do not say which model the name stands for.
+    it = await desk(reply("one"), reply("two"), reply("three"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("first")
+        chosen = await client.set_model("haiku")
+        await client.ask("second")
+        await client.set_model(None)
+        await client.ask("third")
+    first, second, third = (request.model for request in _asked(it))
+    assert "haiku" in second
+    assert "haiku" not in first
+    assert third == first
+    assert chosen.model == (second if version == "2.1.325" else None)
+
+
+async def test_the_thinking_budget_changes_for_the_next_turn(desk: Setup) -> None:
+    # C8: a model that thinks as it sees fit has no budget; this one has.
+    it = await desk(reply("one"), reply("two"))
+    client = await it.client(model="claude-sonnet-4-5")
+    async with asyncio.timeout(DEADLINE):
+        await client.set_max_thinking_tokens(5000)
+        await client.ask("first")
+        await client.set_max_thinking_tokens(0)
+        await client.ask("second")
+    first, second = (request.body.get("thinking") for request in _asked(it))
+    assert first == {"type": "enabled", "budget_tokens": 5000}
+    assert second in (None, {"type": "disabled"})
+
+
+@newest
+async def test_the_models_there_are_can_be_listed(desk: Setup) -> None:
+    it = await desk()
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        models = await client.models()
+    assert {"default", "haiku"} <= {model.value for model in models}
+    assert all(model.display_name for model in models)
+
+
+# Settings and rules
+
+
+@known_to_119
+async def test_the_settings_in_force_can_be_read(desk: Setup) -> None:
+    it = await desk()
+    client = await it.client(settings={"env": {"FLAVOUR": "salty"}})
+    async with asyncio.timeout(DEADLINE):
+        report = await client.settings()
+    assert report.effective["env"] == {"FLAVOUR": "salty"}
+    assert report.sources
+
+
+@known_to_119
+async def test_settings_applied_to_the_process_hold_from_the_next_turn(desk: Setup) -> None:
+    it = await desk(reply("one"), reply("two"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("first")
+        await client.apply_settings({"model": "haiku"})
+        await client.ask("second")
+    first, second = _asked(it)
+    assert "haiku" in second.model
+    assert "haiku" not in first.model
+    assert list(it.cwd.iterdir()) == []
+
+
+@newest
+async def test_update_settings_writes_a_file_and_only_some_keys(desk: Setup) -> None:
+    it = await desk()
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        await client.update_settings("localSettings", {"outputStyle": "Concise"})
+        with pytest.raises(ControlError, match="keys not allowed: env"):
+            await client.update_settings("localSettings", {"env": {"A": "b"}})
+    written = json.loads((it.cwd / ".claude/settings.local.json").read_text())
+    assert written == {"outputStyle": "Concise"}
+
+
+@newest
+async def test_the_permission_rules_can_be_listed(desk: Setup) -> None:
+    it = await desk()
+    client = await it.client(allowed_tools=["Bash(touch:*)"], disallowed_tools=["WebFetch"])
+    async with asyncio.timeout(DEADLINE):
+        rules = (await client.permission_rules()).state.rules
+    found = {(rule.behavior, rule.rule) for rule in rules}
+    assert {("allow", "Bash(touch:*)"), ("deny", "WebFetch")} <= found
+
+
+@newest
+async def test_the_hooks_of_the_settings_can_be_listed(desk: Setup) -> None:
+    it = await desk()
+    hook = {"matcher": "Bash", "hooks": [{"type": "command", "command": "true"}]}
+    client = await it.client(settings={"hooks": {"PreToolUse": [hook]}})
+    async with asyncio.timeout(DEADLINE):
+        listing = await client.hooks_listing()
+    [found] = listing.hooks
+    assert (found.event, found.matcher, found.type) == ("PreToolUse", "Bash", "command")
+
+
+# MCP servers
+
+
+async def test_the_status_of_mcp_servers_names_their_tools(desk: Setup) -> None:
+    # C10
+    it = await desk(reply("hello"))
+    client = await it.client(mcp_servers={"parrot": PARROT})
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("hi")
+        [parrot] = (await client.mcp_status()).servers
+    assert (parrot.name, parrot.status) == ("parrot", "connected")
+    assert [each.name for each in parrot.tools] == ["shout"]
+
+
+async def test_mcp_servers_can_be_set_while_the_session_runs(desk: Setup) -> None:
+    # C10
+    it = await desk(reply(tool("mcp__late__shout", words="ahoy")), reply("done"))
+    client = await it.client(on_permission=allow)
+    async with asyncio.timeout(DEADLINE):
+        broken = {"type": "stdio", "command": "/no/such/program", "args": []}
+        result = await client.mcp_set_servers({"late": PARROT, "broken": broken})
+        assert sorted(result.added) == ["broken", "late"]
+        assert list(result.errors) == ["broken"]
+        assert (await client.ask("shout")).outcome == "finished"
+        removed = await client.mcp_set_servers({})
+        assert sorted(removed.removed) == ["broken", "late"]
+    assert "AHOY" in _asked(it)[-1].last
+
+
+async def test_an_mcp_server_can_be_turned_off_and_on_and_connected_again(desk: Setup) -> None:
+    # C10
+    it = await desk(reply("hello"))
+    client = await it.client(mcp_servers={"parrot": PARROT})
+
+    async def status() -> str:
+        [parrot] = (await client.mcp_status()).servers
+        return parrot.status
+
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("hi")
+        await client.mcp_toggle("parrot", enabled=False)
+        assert await status() == "disabled"
+        await client.mcp_toggle("parrot", enabled=True)
+        assert await status() == "connected"
+        await client.mcp_reconnect("parrot")
+        assert await status() == "connected"
+
+
+async def test_an_mcp_server_nobody_configured_is_not_found(desk: Setup) -> None:
+    # C10
+    it = await desk()
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        with pytest.raises(ControlError, match="Server not found: nobody"):
+            await client.mcp_reconnect("nobody")
+        with pytest.raises(ControlError, match="Server not found: nobody"):
+            await client.mcp_toggle("nobody", enabled=True)
+
+
+async def test_a_message_of_an_in_process_server_reaches_the_cli(desk: Setup) -> None:
+    # C11: told that the tools changed, the CLI asks for them again.
+    it = await desk(reply("hello"))
+
+    @in_process_tool
+    async def wave() -> str:
+        """Waves."""
+        return "o/"
+
+    server = ToolServer("flags", tools=[wave])
+    client = await it.client(mcp_servers={"flags": server})
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("hi")
+        notice = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+        await client.mcp_message("flags", notice)
+        while await _mcp_method(client) != "tools/list":
+            pass
+
+
+async def _mcp_method(client: Client) -> str | None:
+    request: Any = (await next_of(client, ControlRequest)).request
+    return request.message.get("method") if isinstance(request, McpMessage) else None
+
+
+@known_to_119
+async def test_a_tool_of_an_mcp_server_can_be_called_without_the_model(desk: Setup) -> None:
+    it = await desk(reply("hello"))
+    client = await it.client(mcp_servers={"parrot": PARROT})
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("hi")
+        result = await client.mcp_call("mcp__parrot__shout", {"words": "land"})
+    assert result.content == [{"type": "text", "text": "LAND"}]
+    assert len(_asked(it)) == 1
+
+
+@newest
+async def test_a_resource_of_an_mcp_server_can_be_read(desk: Setup) -> None:
+    it = await desk(reply("hello"))
+    client = await it.client(mcp_servers={"parrot": PARROT})
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("hi")
+        [part] = (await client.mcp_read_resource("parrot", "ui://feather")).contents
+        assert (part.uri, part.text) == ("ui://feather", "green")
+        with pytest.raises(ControlError, match="ui://"):
+            await client.mcp_read_resource("parrot", "file:///etc/hostname")
+
+
+# Figures
+
+
+@known_to_119
+async def test_the_context_window_is_accounted_for(desk: Setup) -> None:
+    it = await desk(reply("hello"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("hi")
+        usage = await client.context_usage()
+    assert "System prompt" in {category.name for category in usage.categories}
+    assert 0 < usage.total_tokens <= usage.max_tokens
+
+
+@newest
+async def test_the_usage_counts_the_tokens_of_the_session(desk: Setup) -> None:
+    it = await desk(reply("hello"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        turn = await client.ask("hi")
+        usage = await client.usage()
+    assert usage.session.total_cost_usd == pytest.approx(turn.cost_usd)
+    [of_model] = usage.session.model_usage.values()
+    assert (of_model.input_tokens, of_model.output_tokens) == (100, 5)
+
+
+@known_to_119
+async def test_the_cost_of_the_session_is_told_in_words(desk: Setup) -> None:
+    it = await desk(reply("hello"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        turn = await client.ask("hi")
+        cost = await client.session_cost()
+    assert f"${turn.cost_usd:.4f}" in cost.text
+
+
+@known_to_119
+async def test_the_version_of_the_cli_can_be_asked(desk: Setup, version: str) -> None:
+    it = await desk()
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        assert (await client.binary_version()).version == version
+
+
+@newest
+async def test_the_status_page_names_the_session(desk: Setup) -> None:
+    it = await desk()
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        status = await client.status()
+    rows = {row["label"]: row.get("value") for part in status.sections for row in part["rows"]}
+    assert (rows["Version"], rows["Session ID"]) == ("2.1.325", client.session_id)
+
+
+# Files
+
+
+async def test_files_are_rewound_to_a_prompt_first_on_trial_then_for_real(desk: Setup) -> None:
+    # C12
+    it = await desk(
+        reply(tool("Write", file_path="FIRST", content="one\n")),
+        reply("made"),
+        reply(tool("Edit", file_path="FIRST", old_string="one", new_string="two")),
+        reply("changed"),
+    )
+    path = it.cwd / "FIRST"
+    client = await it.client(enable_file_checkpointing=True, permission_mode="acceptEdits")
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("make it")
+        second = await client.say("change it")
+        await second
+        assert path.read_text() == "two\n"
+        trial = await client.rewind_files(second.uuid, dry_run=True)
+        assert (trial.can_rewind, trial.files_changed) == (True, [str(path)])
+        assert (trial.insertions, trial.deletions) == (1, 1)
+        assert path.read_text() == "two\n"
+        assert (await client.rewind_files(second.uuid)).can_rewind
+    assert path.read_text() == "one\n"
+
+
+async def test_files_are_not_rewound_to_a_prompt_nobody_sent(desk: Setup) -> None:
+    # C12
+    it = await desk(reply("hello"))
+    client = await it.client(enable_file_checkpointing=True)
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("hi")
+        trial = await client.rewind_files(NOBODY, dry_run=True)
+        assert (trial.can_rewind, trial.error) == (
+            False,
+            "No file checkpoint found for this message.",
+        )
+        with pytest.raises(ControlError, match="No file checkpoint found"):
+            await client.rewind_files(NOBODY)
+
+
+async def test_files_are_not_rewound_where_checkpoints_are_off(desk: Setup) -> None:
+    # C12
+    it = await desk(reply("hello"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        prompt = await client.say("hi")
+        await prompt
+        trial = await client.rewind_files(prompt.uuid, dry_run=True)
+        assert (trial.can_rewind, trial.error) == (False, "File rewinding is not enabled.")
+        with pytest.raises(ControlError, match="File rewinding is not enabled"):
+            await client.rewind_files(prompt.uuid)
+
+
+@known_to_119
+async def test_a_file_can_be_read_through_the_cli(desk: Setup, version: str) -> None:
+    # 2.1.119 knows no encoding but text, and says what the file system says.
+    it = await desk()
+    (it.cwd / "notes.txt").write_text("hello\n")
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        whole = await client.read_file("notes.txt")
+        part = await client.read_file("notes.txt", max_bytes=3, encoding="base64")
+        with pytest.raises(ControlError, match="read denied|ENOENT"):
+            await client.read_file("nothing.txt")
+    assert (whole.contents, whole.abs_path) == ("hello\n", str(it.cwd / "notes.txt"))
+    assert part.truncated
+    text = base64.b64decode(part.contents).decode() if version == "2.1.325" else part.contents
+    assert text == "hel"
+
+
+@known_to_119
+async def test_a_file_seeded_as_read_can_be_edited_at_once(desk: Setup) -> None:
+    edit = tool("Edit", file_path="notes.txt", old_string="hello", new_string="goodbye")
+    it = await desk(reply(edit), reply("no"), reply(edit), reply("yes"))
+    path = it.cwd / "notes.txt"
+    path.write_text("hello\n")
+    client = await it.client(permission_mode="acceptEdits")
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("edit it")
+        assert path.read_text() == "hello\n"
+        await client.seed_read_state(str(path), int(path.stat().st_mtime * 1000))
+        await client.ask("edit it now")
+    assert path.read_text() == "goodbye\n"
+
+
+@newest
+async def test_file_names_are_completed(desk: Setup) -> None:
+    it = await desk()
+    (it.cwd / "anchor.txt").write_text("x")
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        # The first question starts the indexing.
+        while not (found := await client.file_suggestions("anch")).suggestions:
+            pass
+    assert found.suggestions[0]["path"] == "anchor.txt"
+    assert found.cwd == str(it.cwd)
+
+
+@newest
+async def test_the_changes_of_the_workspace_are_shown_where_it_is_a_repository(
+    desk: Setup,
+) -> None:
+    it = await desk()
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        assert await client.workspace_diff() == {"diff": None, "noDiffReason": "no-repository"}
+        subprocess.run(["git", "init", "-q", str(it.cwd)], check=True, env={"PATH": "/usr/bin"})
+        (it.cwd / "new.txt").write_text("x\n")
+        changed = await client.workspace_diff()
+    assert changed["diff"]["stats"]["filesCount"] == 1
+
+
+@newest
+async def test_the_working_directory_changes_once_it_is_trusted(desk: Setup) -> None:
+    it = await desk(reply("hello"), reply(tool("Bash", command="pwd")), reply("there"))
+    other = it.cwd.with_name("other")
+    other.mkdir()
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("hi")
+        refused = await client.set_cwd(str(other))
+        assert (refused.status, refused.directory) == ("needs_trust", str(other))
+        moved = await client.set_cwd(str(other), trusted_directory=refused.directory)
+        assert (moved.status, moved.changed, moved.cwd) == ("ok", True, str(other))
+        await client.ask("where are we?")
+    assert str(other) in _asked(it)[-1].last
+
+
+@newest
+async def test_a_directory_can_be_added_only_below_what_the_session_has(desk: Setup) -> None:
+    it = await desk()
+    below = it.cwd / "below"
+    below.mkdir()
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        await client.register_repo_root(str(below), reload_skills=True)
+        with pytest.raises(ControlError, match="not a subdirectory"):
+            await client.register_repo_root(str(it.home))
+
+
+# Background work
+
+
+@newest
+async def test_a_running_tool_moves_to_the_background_is_read_and_stopped(desk: Setup) -> None:
+    held = HeldCommand()
+    async with held.serving():
+        call = tool("Bash", command=f"echo ready; {held.command}", description="wait")
+        it = await desk(reply(call), reply("meanwhile"), reply("it is over"))
+        client = await it.client(allowed_tools=["Bash"])
+        async with asyncio.timeout(DEADLINE):
+            prompt = await client.say("wait")
+            started = await next_of(client, TaskStartedMessage)
+            await held.running.wait()
+            moved = await client.background_tasks(started.tool_use_id)
+            assert moved == {"backgrounded": True}
+            assert (await prompt).text == "meanwhile"
+            assert list(client.turns.tasks) == [started.task_id]
+            output = await client.task_output(started.task_id)
+            assert output.output.startswith("ready\n")
+            await client.stop_task(started.task_id)
+            await held.ended.wait()
+            await next_of(client, TaskNotificationMessage)
+            assert client.turns.tasks == {}
+
+
+@pytest.mark.parametrize("version", ["2.1.119"], indirect=True)
+async def test_a_background_task_can_be_stopped_on_an_older_cli(desk: Setup) -> None:
+    held = HeldCommand()
+    async with held.serving():
+        call = tool("Bash", command=held.command, description="wait", run_in_background=True)
+        it = await desk(reply(call), reply("meanwhile"), reply("it is over"))
+        client = await it.client(allowed_tools=["Bash"])
+        async with asyncio.timeout(DEADLINE):
+            prompt = await client.say("wait")
+            started = await next_of(client, TaskStartedMessage)
+            await held.running.wait()
+            assert (await prompt).text == "meanwhile"
+            await client.stop_task(started.task_id)
+            await held.ended.wait()
+            with pytest.raises(ControlError, match="No task found"):
+                await client.stop_task("nobody")
+
+
+@newest
+async def test_tasks_that_do_not_exist_have_no_output_and_are_stopped_already(
+    desk: Setup,
+) -> None:
+    it = await desk()
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        await client.stop_task("nobody")
+        with pytest.raises(ControlError, match="no shell or Monitor task"):
+            await client.task_output("nobody")
+        assert await client.background_tasks() == {}
+
+
+# The conversation
+
+
+@newest
+async def test_a_session_gets_a_title_of_the_persons(desk: Setup) -> None:
+    it = await desk(reply("hello"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("hi")
+        await client.rename_session("The grand tour")
+    [transcript] = (it.home / ".claude/projects").rglob(f"{client.session_id}.jsonl")
+    assert '"customTitle":"The grand tour"' in transcript.read_text()
+
+
+@known_to_119
+async def test_a_title_is_made_by_a_model(desk: Setup, version: str) -> None:
+    # 2.1.119 asks a small model, whom the scripted one answers by itself.
+    it = await desk(reply('{"title": "Mend the sail"}'))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        title = await client.generate_session_title("the sail is torn")
+    assert title.title == ("Mend the sail" if version == "2.1.325" else "Scripted session")
+    assert "the sail is torn" in it.model.requests[-1].last
+
+
+@newest
+async def test_the_plan_of_a_session_can_be_read(desk: Setup) -> None:
+    def write_plan(request: ModelRequest) -> Reply:
+        [path] = set(re.findall(r"/[^\s\"\\]+/plans/[\w-]+\.md", json.dumps(request.body)))
+        return reply(tool("Write", file_path=path, content="# To the north"))
+
+    it = await desk(computed(write_plan), reply("planned"))
+    client = await it.client(permission_mode="plan")
+    async with asyncio.timeout(DEADLINE):
+        assert not (await client.plan()).exists
+        await client.ask("where to?")
+        plan = await client.plan()
+    assert (plan.exists, plan.content) == (True, "# To the north")
+    assert plan.path is not None
+    assert Path(plan.path).read_text() == "# To the north"
+
+
+@newest
+async def test_a_conversation_can_be_exported_as_text(desk: Setup) -> None:
+    it = await desk(reply("north by northwest"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("which course?")
+        exported = await client.export_conversation()
+    assert "which course?" in exported.text
+    assert "north by northwest" in exported.text
+    assert exported.default_filename.endswith(".txt")
+
+
+# Plugins, skills, styles
+
+
+@known_to_119
+async def test_plugins_are_loaded_again(desk: Setup) -> None:
+    it = await desk()
+    plugin = it.home / "plugin"
+    (plugin / ".claude-plugin").mkdir(parents=True)
+    (plugin / "commands").mkdir()
+    about = {"name": "rig", "description": "rigging", "version": "1.0.0"}
+    (plugin / ".claude-plugin/plugin.json").write_text(json.dumps(about))
+    (plugin / "commands/one.md").write_text("one")
+    client = await it.client(plugin_dirs=[plugin])
+    (plugin / "commands/two.md").write_text("two")
+    async with asyncio.timeout(DEADLINE):
+        loaded = await client.reload_plugins()
+    assert "rig" in {each.name for each in loaded.plugins}
+    assert {"rig:one", "rig:two"} <= {command.name for command in loaded.commands}
+
+
+@newest
+async def test_skills_are_loaded_again(desk: Setup) -> None:
+    it = await desk()
+    client = await it.client()
+    skill = it.home / ".claude/skills/splice"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: splice\ndescription: joins ropes\n---\nJoin.\n")
+    async with asyncio.timeout(DEADLINE):
+        loaded = await client.reload_skills()
+    assert "splice" in {each.name for each in loaded.skills}
+
+
+@newest
+async def test_output_styles_are_loaded_again(desk: Setup) -> None:
+    it = await desk()
+    client = await it.client()
+    styles = it.home / ".claude/output-styles"
+    styles.mkdir(parents=True)
+    (styles / "pirate.md").write_text("---\nname: Pirate\ndescription: arr\n---\nArr.\n")
+    async with asyncio.timeout(DEADLINE):
+        loaded = await client.reload_output_styles()
+    assert {"default", "Pirate"} <= set(loaded.available_output_styles)
+
+
+# What the CLI spends effort on for us
+
+
+@newest
+async def test_saying_that_nobody_watches_loses_no_message(desk: Setup) -> None:
+    it = await desk(reply("hello"))
+    client = await it.client(include_partial_messages=True)
+    async with asyncio.timeout(DEADLINE):
+        for watched in (True, None, False):
+            await client.set_has_subscribers(watched)
+        await client.say("hi")
+        assert await next_of(client, StreamEvent)
+
+
+@newest
+async def test_prompt_suggestions_pause_and_go_on(desk: Setup) -> None:
+    it = await desk(reply("hello"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        await client.pause_prompt_suggestions(paused=True)
+        await client.pause_prompt_suggestions(paused=False)
+        assert (await client.ask("hi")).text == "hello"
+
+
+# Without an answer
+
+
+async def test_the_environment_of_the_tools_changes_where_the_cli_applies_it(
+    desk: Setup, version: str
+) -> None:
+    # G8: the newest takes the message in silence and does nothing.
+    show = reply(tool("Bash", command='printf "%s" "$FLAVOUR" > seen', description="show"))
+    it = await desk(reply("hello"), show, reply("done"))
+    client = await it.client(on_permission=allow)
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("hi")
+        if version == "2.1.325":
+            with pytest.raises(Unsupported, match=r"Options\.env"):
+                await client.update_environment({"FLAVOUR": "salty"})
+            return
+        await client.update_environment({"FLAVOUR": "salty"})
+        await client.ask("show me")
+    assert (it.cwd / "seen").read_text() == "salty"
+
+
+async def test_a_sign_of_life_is_taken_in_silence(desk: Setup) -> None:
+    # G7
+    it = await desk(reply("hello"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        for _ in range(3):
+            client.keep_alive()
+        assert (await client.ask("hi")).text == "hello"
+
+
+def _asked(it: Desk) -> list[ModelRequest]:
+    """What the model was asked for the conversation, without the CLI's own asides."""
+    return [request for request in it.model.requests if not request.is_aside]

@@ -1,0 +1,354 @@
+"""Permissions: every answer there is, what the CLI makes of it, and what nobody answers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pilothouse import (
+    Allow,
+    Answers,
+    ApprovePlan,
+    ControlError,
+    Deny,
+    Hooks,
+    RejectPlan,
+    Skip,
+    ToolRequest,
+    WaitingOn,
+    ask_user,
+)
+from pilothouse.protocol import AddRules, PermissionRule
+from pilothouse.testing.scenario import reply, tool
+from tests.real.answering import Handler, Holding, bash, conversation, results
+from tests.real.desk import DEADLINE, NEWEST, Desk, Setup
+
+TOUCH = bash("touch made")
+LIST = bash("python3 -c 'import os; print(os.listdir())'")
+
+
+def settings_files(it: Desk) -> dict[Path, str]:
+    """Everything a CLI could have remembered a rule in."""
+    found = [*it.cwd.rglob("settings*.json"), *it.home.rglob("settings*.json")]
+    return {path: path.read_text() for path in found}
+
+
+def project_record(it: Desk) -> dict[str, Any]:
+    known = json.loads((it.home / ".claude/.claude.json").read_text())
+    return known.get("projects", {}).get(str(it.cwd), {})
+
+
+async def test_an_allowed_tool_runs_and_its_request_tells_what_it_would_do(desk: Setup) -> None:
+    # B1, B2
+    it = await desk(reply(TOUCH), reply("Made."))
+    handler = Handler(Allow())
+    client = await it.client(on_permission=handler)
+    async with asyncio.timeout(DEADLINE):
+        turn = await client.ask("make it")
+    [request] = handler.requests
+    assert isinstance(request, ToolRequest)
+    assert (request.tool_name, request.input) == ("Bash", TOUCH.input)
+    assert request.tool_use_id == "toolu_scripted_0001"
+    assert request.agent_id is None
+    assert request.suggestions
+    assert (turn.outcome, turn.text) == ("finished", "Made.")
+    assert (it.cwd / "made").exists()
+
+
+async def test_a_tool_runs_with_the_input_it_was_allowed_with(desk: Setup) -> None:
+    # B2
+    it = await desk(reply(TOUCH), reply("Made."))
+    edit = Handler(lambda asked: Allow(updated_input={**asked.input, "command": "touch edited"}))
+    client = await it.client(on_permission=edit)
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("make it")
+    assert (it.cwd / "edited").exists()
+    assert not (it.cwd / "made").exists()
+
+
+async def test_the_model_reads_why_a_tool_was_denied_and_goes_on(desk: Setup) -> None:
+    # B3
+    it = await desk(reply(TOUCH), reply("Then not."))
+    client = await it.client(on_permission=Handler(Deny("Not on a Sunday.")))
+    async with asyncio.timeout(DEADLINE):
+        turn = await client.ask("make it")
+    assert "Not on a Sunday." in results(it)[0]
+    assert (turn.outcome, turn.text) == ("finished", "Then not.")
+    assert turn.result is not None
+    assert [each.tool_name for each in turn.result.permission_denials] == ["Bash"]
+    assert not (it.cwd / "made").exists()
+
+
+async def test_a_denial_without_a_reason_is_a_denial_still(desk: Setup) -> None:
+    # B3
+    it = await desk(reply(TOUCH), reply("Then not."))
+    client = await it.client(on_permission=Handler(Deny(" ")))
+    async with asyncio.timeout(DEADLINE):
+        turn = await client.ask("make it")
+    assert Deny().reason in results(it)[0]
+    assert turn.outcome == "finished"
+    assert not (it.cwd / "made").exists()
+
+
+async def test_a_denial_that_stops_ends_the_turn_and_not_the_session(desk: Setup) -> None:
+    # B12
+    it = await desk(reply(TOUCH), reply("Here again."))
+    client = await it.client(on_permission=Handler(Deny("Stop that.", stop=True)))
+    async with asyncio.timeout(DEADLINE):
+        turn = await client.ask("make it")
+        assert turn.outcome == "interrupted"
+        assert len(conversation(it)) == 1
+        assert (await client.ask("hello?")).text == "Here again."
+    assert not (it.cwd / "made").exists()
+
+
+async def test_what_is_remembered_is_not_asked_again_and_leaves_no_trace_on_disk(
+    desk: Setup,
+) -> None:
+    # B8, B9
+    it = await desk(
+        reply(TOUCH), reply(TOUCH), reply(bash("mkdir other")), reply("All of them."), reply("Yes.")
+    )
+    handler = Handler(Allow(remember=True), Deny("Not that one."))
+    client = await it.client(on_permission=handler)
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("make them")
+        await client.ask("sure?")
+    asked = [request.input["command"] for request in handler.requests]
+    assert asked == ["touch made", "mkdir other"]
+    assert (it.cwd / "made").exists()
+    assert not (it.cwd / "other").exists()
+    assert settings_files(it) == {}
+    assert not project_record(it).get("allowedTools")
+
+
+async def test_a_command_allowed_with_changes_is_remembered_as_changed(desk: Setup) -> None:
+    it = await desk(reply(TOUCH), reply(bash("touch edited")), reply(TOUCH), reply("Both."))
+    edited = Allow(updated_input={"command": "touch edited"}, remember=True)
+    handler = Handler(edited, Deny("Not that one."))
+    client = await it.client(on_permission=handler)
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("make them")
+    asked = [request.input["command"] for request in handler.requests]
+    assert asked == ["touch made", "touch made"]
+    assert (it.cwd / "edited").exists()
+    assert not (it.cwd / "made").exists()
+
+
+async def test_a_hook_can_have_a_person_asked_about_what_is_remembered(desk: Setup) -> None:
+    # H3: 2.1.37 does not ask where a rule allows the tool.
+    it = await desk(reply(LIST), reply(LIST), reply("Twice."))
+    hooks = Hooks()
+
+    @hooks.on("PreToolUse", matcher="Bash")
+    async def check(event: Any) -> Any:
+        return ask_user("Sure?")
+
+    handler = Handler(Allow(remember=True))
+    client = await it.client(on_permission=handler, hooks=hooks)
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("make them")
+    assert len(handler.requests) == (1 if it.version == "2.1.37" else 2)
+
+
+async def test_what_is_remembered_for_the_project_is_written_to_its_settings(desk: Setup) -> None:
+    # B9
+    it = await desk(reply(LIST), reply("Listed."))
+    client = await it.client(on_permission=Handler(Allow(remember="localSettings")))
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("list it")
+    written = json.loads((it.cwd / ".claude/settings.local.json").read_text())
+    assert any("os.listdir" in rule for rule in written["permissions"]["allow"])
+
+
+async def test_a_rule_of_ones_own_is_taken_with_the_answer(desk: Setup) -> None:
+    # B8
+    it = await desk(reply(TOUCH), reply(bash("python3 -c 'print(6*7)'")), reply("Both."))
+    rule = AddRules(rules=[PermissionRule(tool_name="Bash", rule_content="python3:*")])
+    handler = Handler(Allow(updates=[rule]))
+    client = await it.client(on_permission=handler)
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("make them")
+    assert len(handler.requests) == 1
+    assert results(it)[1] == "42"
+
+
+async def test_an_answer_can_switch_the_mode_in_the_same_moment(
+    desk: Setup, tmp_path: Path
+) -> None:
+    # B10
+    note = tmp_path / "project/note.txt"
+    write = tool("Write", file_path=str(note), content="noted")
+    it = await desk(reply(TOUCH), reply(write), reply("Both."))
+    handler = Handler(Allow(mode="acceptEdits"))
+    client = await it.client(on_permission=handler)
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("make them")
+    assert [request.tool_name for request in handler.requests] == ["Bash"]
+    assert note.read_text() == "noted"
+
+
+async def test_two_requests_open_at_once_are_answered_in_any_order(
+    desk: Setup, tmp_path: Path
+) -> None:
+    # B11
+    port, starboard = tmp_path / "port.txt", tmp_path / "starboard.txt"
+    port.write_text("the port side")
+    starboard.write_text("the starboard side")
+    reads = [tool("Read", file_path=str(path)) for path in (port, starboard)]
+    it = await desk(reply(*reads), reply("One of them."))
+    order: list[str] = []
+    later_one_answered = asyncio.Event()
+
+    async def later_one_first(request: ToolRequest) -> Allow | Deny:
+        if request.input["file_path"] == str(port):
+            await later_one_answered.wait()
+            order.append("port")
+            return Deny("Port is closed.")
+        order.append("starboard")
+        later_one_answered.set()
+        return Allow()
+
+    client = await it.client(on_permission=later_one_first)
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("read them")
+    assert order == ["starboard", "port"]
+    told = results(it)
+    assert "Port is closed." in told[0]
+    assert "the starboard side" in told[1]
+
+
+async def test_an_interrupt_withdraws_the_request_and_cancels_its_handler(desk: Setup) -> None:
+    # B14
+    it = await desk(reply(TOUCH), reply("Here again."))
+    handler = Holding()
+    client = await it.client(on_permission=handler)
+    async with asyncio.timeout(DEADLINE):
+        prompt = await client.say("make it")
+        await handler.began.wait()
+        assert client.waiting_on == WaitingOn("person", "Bash")
+        await client.interrupt()
+        await handler.cancelled.wait()
+        assert (await prompt).outcome == "interrupted"
+        await client.wait_idle()
+        assert client.waiting_on is None
+        assert (await client.ask("hello?")).text == "Here again."
+    assert not (it.cwd / "made").exists()
+
+
+async def test_a_handler_that_raises_denies_and_says_why(desk: Setup) -> None:
+    # B5
+    it = await desk(reply(TOUCH), reply("Then not."))
+    client = await it.client(on_permission=Handler(KeyError("no such rule")))
+    async with asyncio.timeout(DEADLINE):
+        turn = await client.ask("make it")
+    assert "KeyError: 'no such rule'" in results(it)[0]
+    assert turn.outcome == "finished"
+    assert not (it.cwd / "made").exists()
+
+
+async def test_a_handler_that_gave_up_denies(desk: Setup) -> None:
+    it = await desk(reply(TOUCH), reply("Then not."))
+    client = await it.client(on_permission=Handler(asyncio.CancelledError()))
+    async with asyncio.timeout(DEADLINE):
+        turn = await client.ask("make it")
+    assert "CancelledError" in results(it)[0]
+    assert turn.outcome == "finished"
+    assert not (it.cwd / "made").exists()
+
+
+async def test_what_is_no_answer_to_a_tool_denies_it(desk: Setup) -> None:
+    # B3, B7
+    wrong = [None, "yes", True, Skip(), Answers({}), ApprovePlan(), RejectPlan()]
+    unwritable = Allow(updated_input={"command": "touch made", "why": object()})
+    it = await desk(*[reply(TOUCH) for _ in (*wrong, unwritable)], reply("Then not."))
+    client = await it.client(on_permission=Handler(*wrong, unwritable, Allow()))
+    async with asyncio.timeout(DEADLINE):
+        turn = await client.ask("make it")
+    told = results(it)
+    for answer, text in zip(wrong, told, strict=False):
+        assert f"{type(answer).__name__} is no answer to Bash" in text
+    assert "object" in told[-1]
+    assert len(told) == len(wrong) + 1
+    assert turn.outcome == "finished"
+    assert not (it.cwd / "made").exists()
+
+
+async def test_without_any_handler_the_cli_denies_by_itself(desk: Setup) -> None:
+    # B16
+    it = await desk(reply(TOUCH), reply("Then not."))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        turn = await client.ask("make it")
+    assert turn.outcome == "finished"
+    assert turn.result is not None
+    assert [each.tool_name for each in turn.result.permission_denials] == ["Bash"]
+    offered = conversation(it)[0].tools
+    assert "Bash" in offered
+    assert ("AskUserQuestion" in offered) == (it.version != NEWEST)
+    assert not (it.cwd / "made").exists()
+
+
+async def test_a_tool_is_denied_where_only_questions_have_a_handler(desk: Setup) -> None:
+    it = await desk(reply(TOUCH), reply("Then not."))
+    handler = Handler(Skip())
+    client = await it.client(on_question=handler)
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("make it")
+    assert "Nobody here answers for Bash." in results(it)[0]
+    assert handler.requests == []
+    assert not (it.cwd / "made").exists()
+
+
+async def test_in_dont_ask_mode_the_cli_denies_without_asking(desk: Setup) -> None:
+    # B18
+    it = await desk(reply(TOUCH), reply("Then not."))
+    handler = Handler(Allow())
+    client = await it.client(on_permission=handler, permission_mode="dontAsk")
+    async with asyncio.timeout(DEADLINE):
+        turn = await client.ask("make it")
+    assert handler.requests == []
+    assert turn.outcome == "finished"
+    assert not (it.cwd / "made").exists()
+
+
+async def test_a_mode_set_while_idle_holds_for_the_next_turn(desk: Setup) -> None:
+    # B17, C6
+    it = await desk(reply(TOUCH), reply("Made."))
+    handler = Handler(Allow())
+    client = await it.client(on_permission=handler)
+    async with asyncio.timeout(DEADLINE):
+        assert (await client.set_permission_mode("dontAsk")).mode == "dontAsk"
+        await client.ask("make it")
+    assert handler.requests == []
+    assert not (it.cwd / "made").exists()
+
+
+async def test_only_newer_clis_refuse_a_mode_that_does_not_exist(desk: Setup) -> None:
+    # B17
+    it = await desk()
+    client = await it.client()
+    unknown: Any = "bogus"
+    async with asyncio.timeout(DEADLINE):
+        if it.version == NEWEST:
+            with pytest.raises(ControlError) as refused:
+                await client.set_permission_mode(unknown)
+            assert refused.value.error_code == "invalid_mode"
+        else:
+            assert (await client.set_permission_mode(unknown)).mode == "bogus"
+
+
+async def test_a_command_that_only_reads_is_not_asked_about(desk: Setup) -> None:
+    # B20
+    it = await desk(reply(bash("ls")), reply("Seen."))
+    (it.cwd / "seen.txt").write_text("")
+    handler = Handler(Deny())
+    client = await it.client(on_permission=handler)
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("look")
+    assert handler.requests == []
+    assert "seen.txt" in results(it)[0]
