@@ -42,7 +42,7 @@ from .options import Options
 from .prompts import Content, Priority, Prompt, user_message
 from .serving import Server
 from .tools import ToolHost, tool_hosts
-from .turns import Stalled, Turn, TurnTracker, WaitingOn
+from .turns import Stalled, Turn, TurnTracker, WaitingOn, repetition
 from .versions import Features, Version, parse_version
 
 __all__ = ["Client", "ClientEvent"]
@@ -74,6 +74,7 @@ class Client(Controls):
         self._inbox: Inbox[ClientEvent] = Inbox()
         self._tracker = TurnTracker()
         self._prompts: dict[str, Prompt] = {}
+        self._sent: set[str] = set()
         self._idle = asyncio.Event()
         self._stall: _StallWatch | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -108,7 +109,7 @@ class Client(Controls):
             self.options,
             self._gate,
             self._tools,
-            edits_plans=lambda: self.features.edits_plans,
+            features=lambda: self.features,
             spawn=lambda work: self._live().spawn(work),
         )
         self._channel = Channel(transport, self, server.serve, max_line=self.options.max_line)
@@ -212,27 +213,42 @@ class Client(Controls):
         priority: Priority | None = None,
         should_query: bool | None = None,
     ) -> Prompt:
-        """Send a prompt, now or into a running turn. Await the result for its turn."""
+        """Send a prompt, now or into a running turn. Await the result for its turn.
+
+        With `should_query=False` it is only noted: on newer CLIs its turn ends at once, without
+        the model.
+        """
         composed = True if self.options.verbatim_prompts else None
         message = user_message(
             content, uuid, priority=priority, shouldQuery=should_query, client_composed=composed
         )
         channel = self._live()
+        sent_before = self._sent_before(message["uuid"])
+        if sent_before is not None:
+            return sent_before
         channel.send_message(message)
         prompt = Prompt(message["uuid"])
-        if should_query is not False:
-            self._prompts[prompt.uuid] = prompt
-            self._tracker.prompt_sent(prompt.uuid)
-            self._idle.clear()
+        self._sent.add(prompt.uuid)
+        self._prompts[prompt.uuid] = prompt
+        self._tracker.prompt_sent(prompt.uuid)
+        self._idle.clear()
         await channel.drain()
+        return prompt
+
+    def _sent_before(self, uuid: str) -> Prompt | None:
+        # A CLI takes each uuid once; a repetition starts nothing, and old ones say nothing.
+        if uuid not in self._sent or uuid in self._prompts:
+            return self._prompts.get(uuid)
+        prompt = Prompt(uuid)
+        prompt.settle(repetition(uuid))
         return prompt
 
     async def ask(self, content: Content) -> Turn:
         """Send a prompt and wait for its turn, reading what comes meanwhile."""
         prompt = await self.say(content)
         async with aclosing(self.read()) as events:
-            async for _ in events:
-                if prompt.answered:
+            async for event in events:
+                if prompt.ends_with(event):
                     break
         return await prompt
 

@@ -209,7 +209,11 @@ Answer = Allow | Deny | Answers | Skip | ApprovePlan | RevisePlan | RejectPlan
 
 
 def settle(
-    request: PermissionRequest, answer: Answer, *, edits_plans: bool
+    request: PermissionRequest,
+    answer: Answer,
+    *,
+    edits_plans: bool = True,
+    passes_notes: bool = True,
 ) -> PermissionAllow | PermissionDeny:
     """The answer as the CLI takes it.
 
@@ -225,9 +229,10 @@ def settle(
         case Deny(reason, stop) | RejectPlan(reason, stop):
             return _deny(reason, stop=stop)
         case Answers():
-            return _allow(_answered(request.input, answer))
+            return _allow(_answered(request.input, answer, passes_notes=passes_notes))
         case Skip():
-            return _allow(request.input)
+            # Allowed without answers, 2.1.119 and older say that there are some.
+            return _deny("The user did not answer the questions.")
         case ApprovePlan():
             return _approve(request, answer, edits_plans=edits_plans)
         case RevisePlan(feedback):
@@ -257,16 +262,20 @@ def _deny(message: str, *, stop: bool = False) -> PermissionDeny:
     return PermissionDeny(message=message.strip() or Deny().reason, interrupt=stop)
 
 
-def _answered(given: JsonObject, answer: Answers) -> JsonObject:
+def _answered(given: JsonObject, answer: Answers, *, passes_notes: bool) -> JsonObject:
     # Several labels travel as one string: "Ham, Olives".
     answers = {
         question: chosen if isinstance(chosen, str) else ", ".join(chosen)
         for question, chosen in answer.answers.items()
     }
-    answered = {**given, "answers": answers}
-    if answer.notes:
-        answered["annotations"] = {text: {"notes": note} for text, note in answer.notes.items()}
-    return answered
+    if not answer.notes:
+        return {**given, "answers": answers}
+    if passes_notes:
+        notes = {question: {"notes": note} for question, note in answer.notes.items()}
+        return {**given, "answers": answers, "annotations": notes}
+    for question, note in answer.notes.items():
+        answers[question] = f"{answers.get(question, '')} (notes: {note})".lstrip()
+    return {**given, "answers": answers}
 
 
 def _approve(

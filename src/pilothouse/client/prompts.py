@@ -41,6 +41,13 @@ class Prompt:
     def answered(self) -> bool:
         return self._turn.done()
 
+    def ends_with(self, event: object) -> bool:
+        """Whether this event is the last of the turn, or the turn was over without any."""
+        if not self._turn.done() or self._turn.exception() is not None:
+            return False
+        result = self._turn.result().result
+        return result is None or result is event
+
     def settle(self, turn: Turn) -> None:
         if not self._turn.done():
             self._turn.set_result(turn)

@@ -37,6 +37,7 @@ from .permissions import (
     settle,
 )
 from .tools import ToolHost
+from .versions import Features
 
 __all__ = ["Server"]
 
@@ -52,13 +53,13 @@ class Server:
         gate: BypassGate,
         tools: Mapping[str, ToolHost],
         *,
-        edits_plans: Callable[[], bool],
+        features: Callable[[], Features],
         spawn: Spawn,
     ) -> None:
         self._options = options
         self._gate = gate
         self._tools = tools
-        self._edits_plans = edits_plans
+        self._features = features
         self._spawn = spawn
         self._remembered = Remembered()
 
@@ -91,12 +92,18 @@ class Server:
         else:
             answer = await _asked(handler, request)
         try:
-            result = settle(request, answer, edits_plans=self._edits_plans())
+            features = self._features()
+            result = settle(
+                request,
+                answer,
+                edits_plans=features.edits_plans,
+                passes_notes=features.passes_notes,
+            )
             if isinstance(result, PermissionAllow) and result.updated_permissions:
                 self._gate.check("an answer", result.updated_permissions)
         except (BypassNotAllowed, TypeError) as error:
             log.error("the answer to %s was refused: %s", request.tool_name, error)
-            return settle(request, Deny(f"The answer was refused: {error}"), edits_plans=False)
+            return settle(request, Deny(f"The answer was refused: {error}"))
         self._remembered.note(request, answer)
         return result
 

@@ -225,13 +225,22 @@ class TurnTracker:
     def _user(self, message: UserMessage) -> None:
         if message.is_replay:
             if message.uuid in self._unanswered:
-                self._echoed.append(message.uuid)
+                self._echo(message.uuid)
             return
         for block in message.content:
             if isinstance(block, ToolResultBlock):
                 self.tools.pop(block.tool_use_id, None)
             elif isinstance(block, TextBlock) and block.text.startswith(INTERRUPTION):
                 self._interrupted |= message.parent_tool_use_id is None
+
+    def _echo(self, uuid: str) -> None:
+        # No turn runs and none was announced: the CLI knows this uuid, from the transcript it
+        # resumed say, and starts nothing.
+        if not self.running and self._state in (None, "idle"):
+            del self._unanswered[uuid]
+            self._ended.append(repetition(uuid))
+        else:
+            self._echoed.append(uuid)
 
     def _lifecycle(self, message: CommandLifecycleMessage) -> None:
         # After a result the prompt is answered already; without one it never had a turn.
@@ -240,8 +249,8 @@ class TurnTracker:
             if uuid in self._echoed:
                 return
             del self._unanswered[uuid]
-            reason = "duplicate" if message.state == "completed" else "cancelled"
-            self._ended.append(Turn("cancelled", reason, (uuid,), None, 0.0))
+            cancelled = Turn("cancelled", "cancelled", (uuid,), None, 0.0)
+            self._ended.append(repetition(uuid) if message.state == "completed" else cancelled)
 
     def _result(self, message: ResultMessage) -> None:
         named = [*message.user_message_uuids, message.user_message_uuid, *self._echoed]
@@ -285,6 +294,11 @@ class TurnTracker:
     def _task_updated(self, message: TaskUpdatedMessage) -> None:
         if message.patch.status in TASK_ENDED:
             self.tasks.pop(message.task_id, None)
+
+
+def repetition(uuid: str) -> Turn:
+    """What becomes of a prompt whose uuid the CLI has taken before."""
+    return Turn("cancelled", "duplicate", (uuid,), None, 0.0)
 
 
 def classify(result: ResultMessage, *, interrupted: bool) -> tuple[Outcome, str]:

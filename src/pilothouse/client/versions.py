@@ -64,6 +64,11 @@ class Features:
         return self.version is not None and self.version >= (2, 1, 119)
 
     @property
+    def passes_notes(self) -> bool:
+        """Notes to a question reach the model. Older CLIs drop them."""
+        return self.version is not None and self.version >= (2, 1, 119)
+
+    @property
     def applies_environment_updates(self) -> bool:
         """`update_environment_variables` reaches the tools. Newer CLIs take it without effect."""
         return self.version is not None and self.version <= (2, 1, 120)

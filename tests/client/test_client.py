@@ -1,0 +1,434 @@
+"""The client against a CLI played in memory."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pilothouse import (
+    Allow,
+    Client,
+    ControlError,
+    ControlTimeout,
+    Deny,
+    LineRejected,
+    Options,
+    PermissionRequest,
+    ResultMessage,
+    SessionEnded,
+    Stalled,
+    Unsupported,
+    UsageError,
+    UserMessage,
+)
+from pilothouse.protocol import ControlResponse
+from pilothouse.testing.scripted_cli import ScriptedCLI
+
+DEADLINE = 10.0
+BASH = {"tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": "t1"}
+
+
+@pytest.fixture(autouse=True)
+async def deadline() -> Any:
+    async with asyncio.timeout(DEADLINE):
+        yield
+
+
+def done(uuid: str = "", **fields: Any) -> dict[str, Any]:
+    return {"type": "result", "subtype": "success", "user_message_uuid": uuid, **fields}
+
+
+async def ask(cli: ScriptedCLI, **fields: Any) -> ControlResponse:
+    return await cli.ask("can_use_tool", **{**BASH, **fields})[1]
+
+
+# Prompts and turns
+
+
+async def test_a_prompt_carries_our_own_uuid_and_no_session() -> None:
+    cli = ScriptedCLI()
+    async with Client(transport=cli.transport) as client:
+        prompt = await client.say(["look", {"type": "image", "source": {}}])
+        sent = await cli.prompts.get()
+        assert sent.uuid == prompt.uuid
+        assert sent.session_id == ""
+        assert [block.type for block in sent.content] == ["text", "image"]
+
+
+async def test_awaiting_a_prompt_gives_its_turn() -> None:
+    cli = ScriptedCLI()
+    async with Client(transport=cli.transport) as client:
+        prompt = await client.say("hi")
+        cli.write(done(prompt.uuid, result="hello", total_cost_usd=0.5))
+        turn = await prompt
+        assert (turn.outcome, turn.text, turn.cost_usd) == ("finished", "hello", 0.5)
+        assert await prompt is turn
+        assert client.last_turn is turn
+
+
+async def test_a_cancelled_waiter_does_not_lose_the_turn() -> None:
+    cli = ScriptedCLI()
+    async with Client(transport=cli.transport) as client:
+        prompt = await client.say("hi")
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(prompt, 0.01)
+        cli.write(done(prompt.uuid))
+        assert (await prompt).outcome == "finished"
+
+
+async def test_every_message_is_read_in_order_and_none_is_lost_when_reading_stops() -> None:
+    cli = ScriptedCLI()
+    async with Client(transport=cli.transport) as client:
+        cli.write(*({"type": "new_kind", "n": n} for n in range(10)))
+        seen = []
+        async for event in client:
+            if getattr(event, "type", "") == "new_kind":
+                seen.append(event.extra["n"])  # pyright: ignore[reportAttributeAccessIssue]
+            if len(seen) == 4:
+                break
+        async for event in client:
+            seen.append(event.extra["n"])  # pyright: ignore[reportAttributeAccessIssue]
+            if len(seen) == 10:
+                break
+        assert seen == list(range(10))
+
+
+async def test_two_readers_at_once_are_refused() -> None:
+    cli = ScriptedCLI()
+    async with Client(transport=cli.transport) as client:
+        async for event in client:
+            if isinstance(event, ControlResponse):
+                break
+        first = asyncio.ensure_future(anext(client.read()))
+        await asyncio.sleep(0)
+        with pytest.raises(RuntimeError, match="already reading"):
+            await anext(client.read())
+        first.cancel()
+
+
+async def test_noise_is_shown_and_the_session_goes_on() -> None:
+    cli = ScriptedCLI()
+    async with Client(transport=cli.transport) as client:
+        cli.write_bytes(b"[debug] hello\n")
+        cli.write({"type": "user", "message": {"role": "user", "content": "x"}})
+        kinds = []
+        async for event in client:
+            kinds.append(type(event))
+            if isinstance(event, UserMessage):
+                break
+        assert LineRejected in kinds
+
+
+async def test_an_empty_prompt_is_refused_before_it_is_sent() -> None:
+    cli = ScriptedCLI()
+    async with Client(transport=cli.transport) as client:
+        for empty in ("", []):
+            with pytest.raises(UsageError):
+                await client.say(empty)
+        assert cli.prompts.empty()
+
+
+# The reader waits for nobody
+
+
+async def test_a_permission_is_answered_before_ten_thousand_unread_messages_are_read() -> None:
+    cli = ScriptedCLI()
+    asked: list[str] = []
+
+    async def allow(request: PermissionRequest) -> Allow:
+        asked.append(request.tool_name)
+        return Allow()
+
+    async with Client(Options(on_permission=allow), transport=cli.transport) as client:
+        cli.write(*({"type": "new_kind", "n": n} for n in range(10_000)))
+        answer = await ask(cli)
+        assert answer.response["behavior"] == "allow"
+        assert asked == ["Bash"]
+        unread = [event async for event in _until_closed(client)]
+        assert sum(getattr(event, "type", "") == "new_kind" for event in unread) == 10_000
+
+
+async def _until_closed(client: Client) -> Any:
+    events = client.read()
+    await client.aclose()
+    async for event in events:
+        yield event
+
+
+async def test_a_slow_handler_holds_up_neither_messages_nor_other_requests() -> None:
+    cli, hold = ScriptedCLI(), asyncio.Event()
+
+    async def decide(request: PermissionRequest) -> Allow:
+        if request.tool_name == "Slow":
+            await hold.wait()
+        return Allow()
+
+    async with Client(Options(on_permission=decide), transport=cli.transport) as client:
+        _, slow = cli.ask("can_use_tool", **{**BASH, "tool_name": "Slow"})
+        prompt = await client.say("hi")
+        assert (await ask(cli)).response["behavior"] == "allow"
+        cli.write(done(prompt.uuid))
+        assert (await prompt).outcome == "finished"
+        assert not slow.done()
+        hold.set()
+        assert (await slow).response["behavior"] == "allow"
+
+
+# Permissions
+
+
+async def test_a_withdrawn_permission_cancels_its_handler_and_gets_no_answer() -> None:
+    cli = ScriptedCLI()
+    asked, cancelled = asyncio.Event(), asyncio.Event()
+
+    async def wait(request: PermissionRequest) -> Allow:
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            cancelled.set()
+        return Allow()
+
+    async with Client(Options(on_permission=wait), transport=cli.transport):
+        request_id, answer = cli.ask("can_use_tool", **BASH)
+        await asked.wait()
+        cli.withdraw(request_id)
+        await cancelled.wait()
+        assert not answer.done()
+
+
+async def test_a_handler_that_raises_denies_with_the_reason() -> None:
+    async def broken(request: PermissionRequest) -> Allow:
+        raise LookupError("no policy for this")
+
+    cli = ScriptedCLI()
+    async with Client(Options(on_permission=broken), transport=cli.transport):
+        response = (await ask(cli)).response
+        assert response["behavior"] == "deny"
+        assert "no policy for this" in response["message"]
+
+
+async def test_an_answer_that_is_none_denies() -> None:
+    async def forgetful(request: PermissionRequest) -> Any:
+        return None
+
+    cli = ScriptedCLI()
+    async with Client(Options(on_permission=forgetful), transport=cli.transport):
+        assert (await ask(cli)).response["behavior"] == "deny"
+
+
+async def test_bypass_in_an_answer_is_refused() -> None:
+    async def generous(request: PermissionRequest) -> Allow:
+        return Allow(mode="bypassPermissions")
+
+    cli = ScriptedCLI()
+    async with Client(Options(on_permission=generous), transport=cli.transport):
+        response = (await ask(cli)).response
+        assert response["behavior"] == "deny"
+        assert "allow_bypass" in response["message"]
+
+
+async def test_a_special_handler_goes_before_the_general_one() -> None:
+    async def general(request: PermissionRequest) -> Deny:
+        return Deny("general")
+
+    async def for_plans(request: PermissionRequest) -> Deny:
+        return Deny("for plans")
+
+    cli = ScriptedCLI()
+    options = Options(on_permission=general, on_plan=for_plans)
+    async with Client(options, transport=cli.transport):
+        assert (await ask(cli, tool_name="ExitPlanMode")).response["message"] == "for plans"
+        assert (await ask(cli)).response["message"] == "general"
+
+
+async def test_what_nobody_answers_for_is_denied() -> None:
+    async def for_plans(request: PermissionRequest) -> Deny:
+        return Deny("for plans")
+
+    cli = ScriptedCLI()
+    async with Client(Options(on_plan=for_plans), transport=cli.transport):
+        assert "Nobody" in (await ask(cli)).response["message"]
+
+
+async def test_an_unknown_request_is_refused_by_name() -> None:
+    cli = ScriptedCLI()
+    async with Client(transport=cli.transport):
+        answer = await cli.ask("new_question")[1]
+        assert answer.subtype == "error"
+        assert answer.error_code == "unsupported_request"
+
+
+async def test_a_dialog_of_a_kind_we_did_not_declare_gets_no_answer() -> None:
+    cli = ScriptedCLI()
+    async with Client(transport=cli.transport) as client:
+        _, silent = cli.ask("request_user_dialog", dialog_kind="survey", payload={})
+        answer = await cli.ask("elicitation", mcp_server_name="x", message="name?")[1]
+        assert answer.response == {"action": "decline"}
+        assert not silent.done()
+        waiting = client.waiting_on
+        assert waiting is not None
+        assert (waiting.what, waiting.detail) == ("person", "survey")
+
+
+# Control
+
+
+async def test_a_refusal_carries_its_code() -> None:
+    cli = ScriptedCLI({"set_model": "no such model", "get_plan": "Unsupported control request"})
+    async with Client(transport=cli.transport) as client:
+        with pytest.raises(ControlError, match="no such model") as caught:
+            await client.set_model("x")
+        assert not isinstance(caught.value, Unsupported)
+        with pytest.raises(Unsupported):
+            await client.plan()
+
+
+async def test_a_request_without_an_answer_times_out_by_name() -> None:
+    cli = ScriptedCLI({"set_model": None})
+    options = Options(deadlines={"set_model": 0.01})
+    async with Client(options, transport=cli.transport) as client:
+        with pytest.raises(ControlTimeout, match="set_model"):
+            await client.set_model("x")
+        assert (await client.control("anything", deadline=5)) == {}
+
+
+async def test_a_control_without_a_method_is_sent_as_it_is() -> None:
+    cli = ScriptedCLI({"brand_new": {"answer": 42}})
+    async with Client(transport=cli.transport) as client:
+        assert await client.control("brand_new", someField=1) == {"answer": 42}
+        sent = cli.requests[-1].client_request
+        assert sent.extra == {"someField": 1} or b'"someField":1' in sent.raw
+
+
+async def test_an_old_cli_is_not_asked_what_it_would_not_answer() -> None:
+    greeting = {"commands": [], "models": [], "account": {}}
+    cli = ScriptedCLI({"initialize": greeting})
+    async with Client(transport=cli.transport) as client:
+        with pytest.raises(Unsupported):
+            await client.context_usage()
+        await client.set_permission_mode("plan")
+
+
+async def test_environment_updates_are_refused_where_they_have_no_effect() -> None:
+    cli = ScriptedCLI()
+    async with Client(transport=cli.transport) as client:
+        with pytest.raises(Unsupported):
+            await client.update_environment({"A": "1"})
+        client.keep_alive()
+
+
+# The end
+
+
+async def test_every_waiter_gets_the_same_error_with_code_and_stderr() -> None:
+    cli = ScriptedCLI({"set_model": None})
+    async with Client(transport=cli.transport) as client:
+        prompt = await client.say("hi")
+        control = asyncio.ensure_future(client.set_model("x"))
+        await asyncio.sleep(0)
+        cli.exit(7, stderr="out of memory")
+        with pytest.raises(SessionEnded) as first:
+            await prompt
+        with pytest.raises(SessionEnded) as second:
+            await control
+        with pytest.raises(SessionEnded) as third:
+            async for _ in client:
+                pass
+        with pytest.raises(SessionEnded) as late:
+            await client.say("still there?")
+        assert first.value is second.value is third.value is late.value
+        assert first.value.exit_code == 7
+        assert "out of memory" in str(first.value)
+
+
+async def test_an_orderly_end_just_ends_the_reading() -> None:
+    cli = ScriptedCLI()
+    async with Client(transport=cli.transport) as client:
+        cli.exit(0)
+        assert [event async for event in client]
+
+
+async def test_a_failed_turn_explains_exit_code_one() -> None:
+    cli = ScriptedCLI()
+    async with Client(transport=cli.transport) as client:
+        prompt = await client.say("hi")
+        cli.write(done(prompt.uuid, is_error=True))
+        cli.exit(1)
+        events = [event async for event in client]
+        assert isinstance(events[-1], ResultMessage)
+
+
+async def test_closing_interrupts_a_running_turn_first() -> None:
+    cli = ScriptedCLI()
+    async with Client(transport=cli.transport) as client:
+        prompt = await client.say("hi")
+    subtypes = [request.client_request.subtype for request in cli.requests]
+    assert subtypes == ["initialize", "interrupt"]
+    with pytest.raises(SessionEnded):
+        await prompt
+
+
+async def test_closing_an_idle_client_interrupts_nothing() -> None:
+    cli = ScriptedCLI()
+    async with Client(transport=cli.transport) as client:
+        await asyncio.gather(client.aclose(), client.aclose())
+    assert [request.client_request.subtype for request in cli.requests] == ["initialize"]
+
+
+async def test_closing_ends_the_handlers_that_still_run() -> None:
+    cli, started, ended = ScriptedCLI(), asyncio.Event(), asyncio.Event()
+
+    async def wait(request: PermissionRequest) -> Allow:
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return Allow()
+
+    async with Client(Options(on_permission=wait), transport=cli.transport):
+        cli.ask("can_use_tool", **BASH)
+        await started.wait()
+    assert ended.is_set()
+
+
+async def test_a_client_is_used_once() -> None:
+    cli = ScriptedCLI()
+    client = Client(transport=cli.transport)
+    with pytest.raises(UsageError, match="not connected"):
+        await client.say("hi")
+    async with client:
+        with pytest.raises(UsageError, match="connected before"):
+            await client.connect()
+
+
+# Silence
+
+
+async def test_silence_in_a_turn_is_reported_with_what_it_waits_for() -> None:
+    cli = ScriptedCLI()
+    async with Client(Options(stall_after=0.01), transport=cli.transport) as client:
+        await client.say("hi")
+        async for event in client:
+            if isinstance(event, Stalled):
+                assert event.waiting_on.what == "api"
+                break
+
+
+async def test_silence_while_a_person_decides_is_the_persons() -> None:
+    async def never(request: PermissionRequest) -> Allow:
+        await asyncio.Event().wait()
+        return Allow()
+
+    cli = ScriptedCLI()
+    options = Options(stall_after=0.01, on_permission=never)
+    async with Client(options, transport=cli.transport) as client:
+        await client.say("hi")
+        cli.ask("can_use_tool", **BASH)
+        async for event in client:
+            if isinstance(event, Stalled) and event.waiting_on.what == "person":
+                assert event.waiting_on.detail == "Bash"
+                break

@@ -1,0 +1,303 @@
+"""Turns, followed through the recorded streams of real CLIs and through invented ones."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pilothouse.client.turns import Turn, TurnTracker, classify
+from pilothouse.protocol import Message, ResultMessage, UserMessage, decode
+from pilothouse.protocol.wire import encode_json
+
+STREAMS = Path(__file__).parents[1] / "data/streams"
+VERSIONS = ("2.1.325", "2.1.119", "2.1.37")
+
+BOTH, ALL = VERSIONS[:2], VERSIONS
+
+# stream, versions, and each turn as (outcome, reason, number of prompts it answers)
+ONE = ("finished", "completed", 1)
+RECORDED: list[tuple[str, tuple[str, ...], list[tuple[str, str, int]]]] = [
+    ("plain_turn", ALL, [("finished", "completed", 0)]),
+    ("folded_prompt", ALL, [("finished", "completed", 2), ONE]),
+    ("queued_prompts", BOTH, [ONE, ("finished", "completed", 2)]),
+    ("queued_prompts", ("2.1.37",), [ONE, ONE, ONE]),
+    (
+        "interrupt_text",
+        BOTH,
+        [("interrupted", "aborted_streaming", 0), ("finished", "completed", 0)],
+    ),
+    (
+        "interrupt_text",
+        ("2.1.37",),
+        [("interrupted", "error_during_execution", 0), ("finished", "completed", 0)],
+    ),
+    ("interrupt_tool", BOTH, [("interrupted", "aborted_tools", 0), ("finished", "completed", 0)]),
+    ("interrupt_ask", BOTH, [("interrupted", "aborted_tools", 0)]),
+    ("interrupt_ask", ("2.1.37",), [("interrupted", "error_during_execution", 0)]),
+    ("max_turns", BOTH, [("failed", "max_turns", 0)] * 2),
+    ("max_turns", ("2.1.37",), [("failed", "error_max_turns", 0)] * 2),
+    ("api_error", ALL, [("failed", "api_error", 0)]),
+    ("background_bash", BOTH, [("finished", "completed", 0)] * 2),
+    ("background_bash", ("2.1.37",), [("finished", "completed", 0)]),
+    ("background_agent", ("2.1.325",), [("finished", "completed", 0)] * 2),
+    # 2.1.119 writes no result for the turn that started the agent.
+    ("background_agent", ("2.1.119",), [("finished", "completed", 0)]),
+]
+CASES = [(name, version, turns) for name, versions, turns in RECORDED for version in versions]
+
+
+def message(kind: str, **fields: Any) -> Message:
+    return decode(encode_json({"type": kind, **fields}))
+
+
+BEGUN = message("system", subtype="init")
+
+
+def result(**fields: Any) -> Message:
+    return message("result", **{"subtype": "success", **fields})
+
+
+def state(value: str) -> Message:
+    return message("system", subtype="session_state_changed", state=value)
+
+
+def echo(uuid: str) -> Message:
+    body = {"role": "user", "content": "hi"}
+    return message("user", uuid=uuid, isReplay=True, message=body)
+
+
+def tool_use(key: str, name: str = "Bash") -> Message:
+    block = {"type": "tool_use", "id": key, "name": name, "input": {}}
+    return message("assistant", message={"content": [block]})
+
+
+def tool_result(key: str) -> Message:
+    block = {"type": "tool_result", "tool_use_id": key, "content": ""}
+    return message("user", message={"role": "user", "content": [block]})
+
+
+def follow_recorded(version: str, name: str) -> tuple[TurnTracker, list[Turn]]:
+    """Every echoed prompt counts as sent just before its echo."""
+    tracker, turns, sent = TurnTracker(), list[Turn](), set[str]()
+    for line in (STREAMS / version / f"{name}.jsonl").read_bytes().splitlines():
+        each = decode(line)
+        if isinstance(each, UserMessage) and each.is_replay and each.uuid not in sent:
+            sent.add(each.uuid)
+            tracker.prompt_sent(each.uuid)
+        turns += tracker.receive([each])
+    return tracker, turns
+
+
+@pytest.mark.parametrize(("name", "version", "expected"), CASES)
+def test_recorded_turns_are_told_apart(
+    name: str, version: str, expected: list[tuple[str, str, int]]
+) -> None:
+    tracker, turns = follow_recorded(version, name)
+    assert [(turn.outcome, turn.reason, len(turn.prompts)) for turn in turns] == expected
+    assert tracker.idle
+    assert tracker.waiting_on() is None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_turns_cost_is_what_it_added(version: str) -> None:
+    _, turns = follow_recorded(version, "folded_prompt")
+    results = [turn.result for turn in turns if turn.result]
+    assert sum(turn.cost_usd for turn in turns) == pytest.approx(results[-1].total_cost_usd)
+    assert turns[1].cost_usd < results[-1].total_cost_usd
+
+
+def test_the_cost_starts_anew_with_a_new_conversation() -> None:
+    tracker = TurnTracker()
+    tracker.receive([result(total_cost_usd=5.0), message("conversation_reset")])
+    (turn,) = tracker.receive([result(total_cost_usd=1.0)])
+    assert turn.cost_usd == 1.0
+
+
+# Idle
+
+
+def test_it_is_idle_before_anything_was_said() -> None:
+    assert TurnTracker().idle
+
+
+def test_a_sent_prompt_is_work_until_its_turn_has_ended() -> None:
+    tracker = TurnTracker()
+    tracker.prompt_sent("a")
+    assert not tracker.idle
+    tracker.receive([BEGUN, echo("a"), result()])
+    assert tracker.idle
+
+
+def test_a_cli_that_reports_its_state_is_idle_when_it_says_so() -> None:
+    tracker = TurnTracker()
+    tracker.prompt_sent("a")
+    tracker.receive([state("running"), echo("a"), result()])
+    assert not tracker.idle
+    tracker.receive([state("idle")])
+    assert tracker.idle
+    tracker.prompt_sent("b")
+    assert not tracker.idle
+
+
+def test_open_background_work_keeps_a_cli_without_state_reports_busy() -> None:
+    tracker = TurnTracker()
+    started = message("system", subtype="task_started", task_id="t", description="build")
+    tracker.receive([started, result()])
+    assert not tracker.idle
+    tracker.receive([message("system", subtype="task_notification", task_id="t")])
+    assert tracker.idle
+
+
+# Which prompt
+
+
+def test_a_result_names_its_prompts() -> None:
+    tracker = TurnTracker()
+    for uuid in "abc":
+        tracker.prompt_sent(uuid)
+    (turn,) = tracker.receive([result(user_message_uuids=["a", "c"])])
+    assert turn.prompts == ("a", "c")
+    assert tracker.unanswered == ("b",)
+
+
+def test_a_turn_after_background_work_answers_nobody() -> None:
+    tracker = TurnTracker()
+    tracker.prompt_sent("waiting")
+    notified = message("system", subtype="task_notification", task_id="t")
+    (turn,) = tracker.receive([notified, message("system", subtype="init"), result()])
+    assert turn.prompts == ()
+    assert tracker.unanswered == ("waiting",)
+
+
+def test_a_result_with_an_origin_answers_nobody() -> None:
+    tracker = TurnTracker()
+    tracker.prompt_sent("waiting")
+    (turn,) = tracker.receive([result(origin={"kind": "task-notification"})])
+    assert turn.prompts == ()
+
+
+def test_a_failure_before_any_echo_belongs_to_the_oldest_prompt() -> None:
+    tracker = TurnTracker()
+    tracker.prompt_sent("a")
+    (turn,) = tracker.receive([result(subtype="error_during_execution", is_error=True)])
+    assert (turn.outcome, turn.prompts) == ("failed", ("a",))
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"), [("cancelled", "cancelled"), ("completed", "duplicate")]
+)
+def test_a_prompt_that_never_had_a_turn_is_cancelled(told: str, reason: str) -> None:
+    tracker = TurnTracker()
+    tracker.prompt_sent("a")
+    (turn,) = tracker.receive([message("command_lifecycle", command_uuid="a", state=told)])
+    assert (turn.outcome, turn.reason, turn.result) == ("cancelled", reason, None)
+    assert tracker.idle
+
+
+def test_the_end_of_a_prompts_life_after_its_result_changes_nothing() -> None:
+    tracker = TurnTracker()
+    tracker.prompt_sent("a")
+    ended = message("command_lifecycle", command_uuid="a", state="completed")
+    assert len(tracker.receive([BEGUN, echo("a"), result(), ended])) == 1
+
+
+# What it waits for
+
+
+def test_a_running_tool_is_named() -> None:
+    tracker = TurnTracker()
+    tracker.prompt_sent("a")
+    tracker.receive(
+        [message("system", subtype="init"), tool_use("1", "Bash"), tool_use("2", "Read")]
+    )
+    waiting = tracker.waiting_on()
+    assert waiting is not None
+    assert (waiting.what, waiting.detail) == ("tool", "Bash, Read")
+    tracker.receive([tool_result("1"), tool_result("2")])
+    waiting = tracker.waiting_on()
+    assert waiting is not None
+    assert waiting.what == "api"
+
+
+def test_a_retry_of_the_api_is_named() -> None:
+    tracker = TurnTracker()
+    tracker.prompt_sent("a")
+    retry = {"attempt": 2, "max_retries": 10, "error_status": 529, "error": "overloaded"}
+    tracker.receive([message("system", subtype="api_retry", **retry)])
+    waiting = tracker.waiting_on()
+    assert waiting is not None
+    assert waiting.detail == "retry 2 of 10 after overloaded (529)"
+
+
+def test_background_work_is_named() -> None:
+    tracker = TurnTracker()
+    tasks = [{"task_id": "t", "task_type": "local_bash", "description": "npm run dev"}]
+    tracker.receive([message("system", subtype="background_tasks_changed", tasks=tasks)])
+    waiting = tracker.waiting_on()
+    assert waiting is not None
+    assert (waiting.what, waiting.detail) == ("background", "npm run dev")
+
+
+# How it ended
+
+
+@pytest.mark.parametrize(
+    ("fields", "interrupted", "outcome"),
+    [
+        ({"subtype": "success"}, False, "finished"),
+        ({"subtype": "success", "is_error": True}, False, "failed"),
+        ({"subtype": "success", "is_error": True, "terminal_reason": "completed"}, False, "failed"),
+        ({"subtype": "error_max_turns", "is_error": False}, False, "failed"),
+        ({"subtype": "error_during_execution", "is_error": False}, True, "interrupted"),
+        ({"subtype": "error_during_execution", "is_error": True}, False, "failed"),
+        (
+            {"subtype": "error_during_execution", "terminal_reason": "aborted_tools"},
+            False,
+            "interrupted",
+        ),
+        ({"subtype": "success", "terminal_reason": "hook_stopped"}, False, "finished"),
+        ({"subtype": "something_new", "is_error": False}, False, "failed"),
+    ],
+)
+def test_every_versions_ending_is_classified(
+    fields: dict[str, Any], interrupted: bool, outcome: str
+) -> None:
+    ended = result(**fields)
+    assert isinstance(ended, ResultMessage)
+    assert classify(ended, interrupted=interrupted)[0] == outcome
+
+
+UUIDS = st.sampled_from(["a", "b", "c"])
+STEPS = st.one_of(
+    st.tuples(st.just("send"), UUIDS),
+    st.builds(lambda u: ("get", echo(u)), UUIDS),
+    st.builds(lambda u: ("get", result(user_message_uuids=u)), st.lists(UUIDS, max_size=2)),
+    st.builds(
+        lambda u, s: ("get", message("command_lifecycle", command_uuid=u, state=s)),
+        UUIDS,
+        st.sampled_from(["queued", "started", "completed", "cancelled"]),
+    ),
+    st.builds(lambda s: ("get", state(s)), st.sampled_from(["running", "idle", "requires_action"])),
+    st.builds(lambda k: ("get", tool_use(k)), UUIDS),
+    st.builds(lambda k: ("get", tool_result(k)), UUIDS),
+)
+
+
+@given(st.lists(STEPS, max_size=40))
+def test_no_order_of_events_answers_a_prompt_twice(steps: list[tuple[str, Any]]) -> None:
+    tracker, sent, answered = TurnTracker(), list[str](), list[str]()
+    for what, value in steps:
+        if what == "send":
+            if value not in sent:
+                sent.append(value)
+                tracker.prompt_sent(value)
+            continue
+        for turn in tracker.receive([value]):
+            answered += turn.prompts
+    assert len(answered) == len(set(answered))
+    assert set(answered) | set(tracker.unanswered) == set(sent)
+    assert not (tracker.idle and tracker.unanswered)
