@@ -121,7 +121,7 @@ class TurnTracker:
         self._echoed: list[str] = []
         self._state: str | None = None
         self._interrupted = False
-        self._notified = False
+        self._unasked = False
         self._retry: ApiRetryMessage | None = None
         self._cost = 0.0
         self._ended: list[Turn] = []
@@ -245,6 +245,9 @@ class TurnTracker:
     def _lifecycle(self, message: CommandLifecycleMessage) -> None:
         # After a result the prompt is answered already; without one it never had a turn.
         uuid = message.command_uuid
+        if message.state == "started" and uuid not in self._unanswered:
+            # A command of the CLI's own: `set_cwd` runs one, with a result of its own.
+            self._unasked = True
         if message.state in ("completed", "cancelled") and uuid in self._unanswered:
             if uuid in self._echoed:
                 return
@@ -255,7 +258,7 @@ class TurnTracker:
     def _result(self, message: ResultMessage) -> None:
         named = [*message.user_message_uuids, message.user_message_uuid, *self._echoed]
         answered = tuple(uuid for uuid in dict.fromkeys(named) if uuid in self._unanswered)
-        if not answered and not message.origin and not self._notified:
+        if not answered and not message.origin and not self._unasked:
             # Ended before its prompt was echoed: a session that cannot be resumed, say.
             answered = tuple(self._unanswered)[:1]
         for uuid in answered:
@@ -265,7 +268,7 @@ class TurnTracker:
         self._ended.append(Turn(outcome, reason, answered, message, cost))
         self._cost = message.total_cost_usd
         self._echoed.clear()
-        self._interrupted = self._notified = False
+        self._interrupted = self._unasked = False
         self._retry = None
         self.running = False
         self.tools = {key: tool for key, tool in self.tools.items() if tool.in_subagent}
@@ -288,7 +291,7 @@ class TurnTracker:
 
     def _task_notified(self, message: TaskNotificationMessage) -> None:
         # When no turn runs, this is what starts one.
-        self._notified |= not self.running
+        self._unasked |= not self.running
         self.tasks.pop(message.task_id, None)
 
     def _task_updated(self, message: TaskUpdatedMessage) -> None:

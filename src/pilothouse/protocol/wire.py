@@ -14,6 +14,7 @@ this version does not declare.
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import math
 from collections.abc import Callable
@@ -58,6 +59,12 @@ _decoders: dict[Any, msgspec.json.Decoder[Any]] = {}
 _encoder = msgspec.json.Encoder()
 
 
+@functools.cache
+def fields_of(kind: type[Struct]) -> tuple[msgspec.structs.FieldInfo, ...]:
+    """The fields of a struct. msgspec evaluates the annotations anew at each call."""
+    return msgspec.structs.fields(kind)
+
+
 class Record(Struct, kw_only=True, omit_defaults=True):
     """A typed JSON object of the CLI's. Fields it does not declare are ignored, not refused."""
 
@@ -80,7 +87,7 @@ class Kept(Record):
     @property
     def extra(self) -> JsonObject:
         """The members of the JSON object which this class does not declare."""
-        known = {field.encode_name for field in msgspec.structs.fields(type(self))}
+        known = {field.encode_name for field in fields_of(type(self))}
         known.add(self.__struct_config__.tag_field or "")
         return {name: value for name, value in members(self.raw).items() if name not in known}
 
@@ -179,7 +186,7 @@ def convert(kind: type[R], value: Any) -> R:
     """A parsed JSON value as `kind`, field by field."""
     fitting: JsonObject = {}
     given = as_object(value)
-    for field in msgspec.structs.fields(kind):
+    for field in fields_of(kind):
         if field.encode_name in given:
             try:
                 fitting[field.name] = _coerce(given[field.encode_name], field.type)
@@ -298,7 +305,7 @@ def _plain_struct(value: Struct) -> JsonObject:
     plain: JsonObject = {}
     if config.tag_field is not None:
         plain[config.tag_field] = config.tag
-    for field in msgspec.structs.fields(value):
+    for field in fields_of(type(value)):
         item = getattr(value, field.name)
         if item is UNSET or (config.omit_defaults and _is_default(field, item)):
             continue

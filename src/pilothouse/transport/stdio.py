@@ -23,6 +23,7 @@ KILL_GRACE: Final = 2.0
 # After the program's end something out of the guard's reach may still hold its pipes.
 EOF_GRACE: Final = 1.0
 HIGH_WATER: Final = 256 * 1024
+# Of stdout alone: a user's pipes may reserve 64 MiB together before Linux shrinks new ones.
 PIPE_SIZE: Final = 1024 * 1024
 
 
