@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Iterator
 from typing import Generic, TypeVar
 
 __all__ = ["Inbox"]
@@ -16,16 +16,16 @@ class Inbox(Generic[T]):
     """A queue with one reader at a time. Nothing in it is lost when the reader stops."""
 
     def __init__(self) -> None:
-        self._unread: deque[T] = deque()
+        self._batches: deque[Iterable[T]] = deque()
+        # Kept here and not in the reader: the next reader goes on where the last one stopped.
+        self._batch: Iterator[T] = iter(())
         self._arrived: asyncio.Future[None] | None = None
         self._error: BaseException | None = None
         self._closed = False
 
-    def __len__(self) -> int:
-        return len(self._unread)
-
-    def put(self, items: Iterable[T]) -> None:
-        self._unread.extend(items)
+    def put(self, batch: Iterable[T]) -> None:
+        """Add items; the batch is not to be changed afterwards."""
+        self._batches.append(batch)
         self._wake()
 
     def close(self, error: BaseException | None = None) -> None:
@@ -36,13 +36,15 @@ class Inbox(Generic[T]):
 
     async def read(self) -> AsyncGenerator[T]:
         """Every item in order, from the oldest unread one to the close."""
-        unread = self._unread
         while True:
-            while unread:
-                yield unread.popleft()
-            if self._closed:
+            for item in self._batch:
+                yield item
+            if self._batches:
+                self._batch = iter(self._batches.popleft())
+            elif self._closed:
                 break
-            await self._wait()
+            else:
+                await self._wait()
         if self._error is not None:
             raise self._error
 

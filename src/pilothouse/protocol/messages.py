@@ -509,18 +509,22 @@ def decode_lines(lines: list[bytes]) -> list[Message] | None:
     The same as `decode` for each, in little more than half the time.
     """
     try:
-        messages: list[Message] = list(_decode_lines(b"\n".join(lines)))
+        messages = cast("list[Message]", _decode_lines(b"\n".join(lines)))
     except _UNREADABLE:
         return None
     if len(messages) != len(lines):
         return None
-    for index, line in enumerate(lines):
-        message = messages[index]
-        if type(message) is SystemMessage:
-            messages[index] = load(class_of(message.subtype), line)
-        else:
-            message._text = line  # pyright: ignore[reportAttributeAccessIssue, reportPrivateUsage]
+    for message, line in zip(messages, lines, strict=False):
+        message._text = line  # pyright: ignore[reportAttributeAccessIssue, reportPrivateUsage]
+    if SystemMessage in map(type, messages):
+        return [_specific(message) for message in messages]
     return messages
+
+
+def _specific(message: Message) -> Message:
+    if type(message) is SystemMessage:
+        return load(class_of(message.subtype), message.raw)
+    return message
 
 
 def _decode_slowly(line: bytes) -> Message:
