@@ -1,15 +1,18 @@
 """Every error Pilothouse raises.
 
-PilothouseError
-├── UsageError              the caller asked for what cannot be; nothing was sent
-│   ├── BypassNotAllowed    a way to bypassPermissions that the caller did not open
-│   └── InvalidOption       an option, or a mix of options, that no CLI takes
-├── CLINotFound             no `claude` where we looked
-├── CLINotStarted           it was found, but could not be run
-├── SessionEnded            the CLI is gone; every waiter gets this same one
-├── ControlError            the CLI answered a control request with an error
-│   └── Unsupported         this CLI does not have it, or would ignore it
-└── ControlTimeout          the CLI did not answer a control request in time
+    PilothouseError
+    ├── UsageError              the caller asked for what cannot be; nothing was sent
+    │   ├── BypassNotAllowed    a way to bypassPermissions that the caller did not open
+    │   └── InvalidOption       an option, or a mix of options, that no CLI takes
+    ├── CLINotFound             no `claude` where we looked
+    ├── CLINotStarted           it was found, but could not be run
+    ├── SessionEnded            the CLI is gone; every waiter gets this same one
+    ├── ControlError            the CLI answered a control request with an error
+    │   └── Unsupported         this CLI does not have it, or would ignore it
+    ├── ControlTimeout          the CLI did not answer a control request in time
+    └── HookFailed              a hook could not answer; the CLI is told so
+
+What a `handler` of the caller's raises is never among them: it becomes a denial.
 """
 
 from __future__ import annotations

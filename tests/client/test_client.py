@@ -418,6 +418,16 @@ async def test_silence_in_a_turn_is_reported_with_what_it_waits_for() -> None:
                 break
 
 
+async def test_a_prompt_that_is_met_with_silence_after_an_idle_time_is_reported() -> None:
+    cli = ScriptedCLI()
+    async with Client(Options(stall_after=0.01), transport=cli.transport) as client:
+        await asyncio.sleep(0.03)  # longer than the watch waits: it has looked, and seen idleness
+        await client.say("hi")
+        async for event in client:
+            if isinstance(event, Stalled):
+                break
+
+
 async def test_silence_while_a_person_decides_is_the_persons() -> None:
     async def never(request: PermissionRequest) -> Allow:
         await asyncio.Event().wait()

@@ -1,8 +1,10 @@
 """One live CLI, driven from Python.
 
-async with Client(Options(cwd="project", on_permission=decide)) as client:
-    turn = await client.ask("Fix the failing test")
-    print(turn.outcome, turn.text, turn.cost_usd)
+    async with Client(Options(cwd="project", on_permission=decide)) as client:
+        turn = await client.ask("Fix the failing test")
+        print(turn.outcome, turn.text, turn.cost_usd)
+
+The client only joins the parts: the channel carries, the server answers, the tracker follows.
 """
 
 from __future__ import annotations
@@ -162,7 +164,7 @@ class Client(Controls):
 
     def close_input(self) -> None:
         """Say that no more will be said. The CLI finishes its work and ends by itself."""
-        self._live().close_input()
+        self._connected().close_input()
 
     # What it is
 
@@ -232,6 +234,8 @@ class Client(Controls):
         self._prompts[prompt.uuid] = prompt
         self._tracker.prompt_sent(prompt.uuid)
         self._idle.clear()
+        if self._stall is not None:
+            self._stall.restart()
         await channel.drain()
         return prompt
 
@@ -309,12 +313,16 @@ class Client(Controls):
         """Send a sign of life. Every CLI takes it in silence."""
         self._live().send_message({"type": "keep_alive"})
 
-    def _live(self) -> Channel:
+    def _connected(self) -> Channel:
         if self._channel is None:
             raise UsageError("the client is not connected: use `async with`, or connect() first")
-        if self._channel.ended_by is not None:
-            raise self._channel.ended_by
         return self._channel
+
+    def _live(self) -> Channel:
+        channel = self._connected()
+        if channel.ended_by is not None:
+            raise channel.ended_by
+        return channel
 
     # What the channel tells
 
@@ -322,7 +330,7 @@ class Client(Controls):
         self, events: list[Message | LineRejected], kinds: set[type[Any]]
     ) -> None:
         if self._stall is not None:
-            self._stall.heard()
+            self._stall.restart()
         self._inbox.put(events)
         if kinds.isdisjoint(self._tracker.follows):
             return
@@ -400,7 +408,7 @@ class _StallWatch:
         self._reported = False
         self._timer = self._loop.call_later(after, self._look)
 
-    def heard(self) -> None:
+    def restart(self) -> None:
         self._heard = self._loop.time()
         self._reported = False
 

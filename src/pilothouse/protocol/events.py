@@ -1,11 +1,13 @@
 """What a `Connection` reports. An event is a message of the peer's, or one of these.
 
-Message             any message; nothing is asked of us
-RequestReceived     the peer asks; answer it once with `send_response` or `send_error`
-RequestCancelled    the peer no longer wants that answer
-ResponseReceived    the peer answered a request of ours
-LineRejected        a line that is no message; the stream goes on
-StreamEnded         the peer will send nothing more
+    Message             any message; nothing is asked of us
+    RequestReceived     the peer asks; answer it once with `send_response` or `send_error`
+    RequestCancelled    the peer no longer wants that answer
+    ResponseReceived    the peer answered a request of ours
+    LineRejected        a line that is no message; the stream goes on
+    StreamEnded         the peer will send nothing more
+
+Except for the end, each keeps the line it came from.
 """
 
 from __future__ import annotations

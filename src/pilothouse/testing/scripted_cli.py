@@ -1,10 +1,12 @@
 """A CLI's part, played in memory: no process, no model, no network.
 
-cli = ScriptedCLI()
-async with Client(transport=cli.transport) as client:
-    prompt = await client.say("hi")
-    uuid = (await cli.prompts.get()).uuid
-    cli.write({"type": "result", "subtype": "success", "user_message_uuid": uuid})
+    cli = ScriptedCLI()
+    async with Client(transport=cli.transport) as client:
+        prompt = await client.say("hi")
+        uuid = (await cli.prompts.get()).uuid
+        cli.write({"type": "result", "subtype": "success", "user_message_uuid": uuid})
+
+It plays the part with the same `Connection` as the client, in the other role.
 """
 
 from __future__ import annotations
