@@ -151,6 +151,9 @@ if TYPE_CHECKING:
         ControlTimeout as ControlTimeout,
     )
     from .errors import (
+        HookFailed as HookFailed,
+    )
+    from .errors import (
         InvalidOption as InvalidOption,
     )
     from .errors import (
@@ -228,6 +231,7 @@ __all__ = [
     "ElicitationAnswer",
     "ElicitationRequest",
     "HookContext",
+    "HookFailed",
     "Hooks",
     "Image",
     "InitMessage",
@@ -296,6 +300,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
     ),
     "client.hooks": (
         "HookContext",
+        "HookFailed",
         "Hooks",
         "add_context",
         "allow_tool",
@@ -349,6 +354,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "CLINotStarted",
         "ControlError",
         "ControlTimeout",
+        "HookFailed",
         "InvalidOption",
         "PilothouseError",
         "SessionEnded",

@@ -23,6 +23,7 @@ __all__ = [
     "CLINotStarted",
     "ControlError",
     "ControlTimeout",
+    "HookFailed",
     "InvalidOption",
     "PilothouseError",
     "SessionEnded",
@@ -99,3 +100,7 @@ class ControlTimeout(PilothouseError):
         super().__init__(f"{subtype}: no answer within {seconds:g} s")
         self.subtype = subtype
         self.seconds = seconds
+
+
+class HookFailed(PilothouseError):
+    """A hook has no answer; the CLI is told so and goes on as its `onFailure` says."""

@@ -27,7 +27,7 @@ from typing import Any, Literal, Protocol, TypeVar, cast, get_args, overload
 import msgspec
 from msgspec import UNSET, Struct
 
-from pilothouse.errors import PilothouseError
+from pilothouse.errors import HookFailed
 from pilothouse.protocol.control import HookCallback
 from pilothouse.protocol.hook_outputs import (
     AsyncHookOutput,
@@ -68,10 +68,6 @@ _OUTPUTS: dict[str, type[Struct]] = {
 }
 
 _log = logging.getLogger("pilothouse.hooks")
-
-
-class HookFailed(PilothouseError):
-    """A hook has no answer; the CLI is told so and goes on as its `onFailure` says."""
 
 
 @dataclass(frozen=True, slots=True)
