@@ -10,7 +10,7 @@ import harness
 def main() -> None:
     """Measure 50 idle clients in one process."""
     chosen = harness.settings()
-    count, rounds = (5, 1) if chosen.quick else (50, 3)
+    count, rounds = (10, 1) if chosen.quick else (50, 3)
     rounds = chosen.rounds or rounds
     with harness.fake_cli("idle", 0) as cli:
         measured = harness.interleave(

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from typing import Any
 
 import footprint
-from claude_agent_sdk import (
+from claude_agent_sdk import (  # pyright: ignore[reportMissingImports] - in its own environment
     ClaudeAgentOptions,
     ClaudeSDKClient,
     PermissionResultAllow,

@@ -199,6 +199,18 @@ async def test_a_withdrawn_permission_cancels_its_handler_and_gets_no_answer() -
         assert not answer.done()
 
 
+async def test_a_permission_withdrawn_at_once_leaves_the_next_answer_alone() -> None:
+    async def allow(request: PermissionRequest) -> Allow:
+        return Allow()
+
+    cli = ScriptedCLI()
+    async with Client(Options(on_permission=allow), transport=cli.transport):
+        request = {"subtype": "can_use_tool", **BASH}
+        asked = {"type": "control_request", "request_id": "x", "request": request}
+        cli.write(asked, {"type": "control_cancel_request", "request_id": "x"})
+        assert (await ask(cli)).response["behavior"] == "allow"
+
+
 async def test_a_handler_that_raises_denies_with_the_reason() -> None:
     async def broken(request: PermissionRequest) -> Allow:
         raise LookupError("no policy for this")

@@ -86,7 +86,7 @@ def test_the_registration_is_what_initialize_wants() -> None:
 
     assert hooks.registration() == {
         "PreToolUse": [
-            {"matcher": "Bash|Write", "hookCallbackIds": ["hook_0"], "timeout": 30},
+            {"matcher": "Bash|Write", "hookCallbackIds": ["hook_0"], "timeout": 35},
             {"matcher": "*", "hookCallbackIds": ["hook_2"], "onFailure": "block"},
         ],
         "Stop": [{"hookCallbackIds": ["hook_1"]}],
@@ -387,6 +387,18 @@ async def test_any_other_failing_hook_says_that_it_failed(event: str) -> None:
 async def test_an_unknown_callback_fails() -> None:
     with pytest.raises(HookFailed, match="no hook is registered as 'gone'"):
         await Hooks().answer(callback("gone"))
+
+
+async def test_a_hook_that_takes_too_long_denies_the_tool() -> None:
+    hooks = Hooks()
+
+    @hooks.on("PreToolUse", timeout=0.01)
+    async def check(event: Any) -> None:
+        await asyncio.Event().wait()
+
+    output = await hooks.answer(callback("hook_0"))
+    assert output["hookSpecificOutput"]["permissionDecision"] == "deny"
+    assert "TimeoutError" in output["hookSpecificOutput"]["permissionDecisionReason"]
 
 
 async def test_cancelling_the_call_of_a_hook_is_not_a_failure() -> None:

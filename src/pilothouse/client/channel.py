@@ -72,7 +72,8 @@ class Channel:
         self._connection = Connection(Role.CLIENT, max_line=max_line)
         self._waiters: dict[str, asyncio.Future[ControlResponse]] = {}
         self._serving: dict[str, asyncio.Task[None]] = {}
-        self._spawned: set[asyncio.Task[None]] = set()
+        self._owned: set[asyncio.Task[None]] = set()
+        self._flushing = False
         self._gone = asyncio.Event()
         self.ended_by: SessionEnded | None = None
 
@@ -129,7 +130,7 @@ class Channel:
     async def aclose(self, grace: float) -> Exit:
         """End the CLI, in order and within bounds, and everything that waits for it."""
         exit = await self._transport.aclose(grace=grace)
-        tasks = [*self._serving.values(), *self._spawned]
+        tasks = [*self._serving.values(), *self._owned]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -138,17 +139,24 @@ class Channel:
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run something beside the conversation, to its end or to ours."""
         task = asyncio.get_running_loop().create_task(work)
-        self._spawned.add(task)
-        task.add_done_callback(self._spawned.discard)
+        self._own(task)
         return task
+
+    def _own(self, task: asyncio.Task[None]) -> None:
+        self._owned.add(task)
+        task.add_done_callback(self._owned.discard)
 
     def _check_alive(self) -> None:
         if self.ended_by is not None:
             raise self.ended_by
 
     def _flush(self) -> None:
+        self._flushing = False
+        data = self._connection.data_to_send()
+        if not data:
+            return
         try:
-            self._transport.write(self._connection.data_to_send())
+            self._transport.write(data)
         except TransportClosed:
             # The end itself is reported by `exited`, with how and why.
             return
@@ -215,11 +223,12 @@ class Channel:
     def _start_serving(self, event: RequestReceived) -> None:
         task = asyncio.get_running_loop().create_task(self._answer(event))
         self._serving[event.request_id] = task
-        task.add_done_callback(lambda _: self._serving.pop(event.request_id, None))
 
     def _stop_serving(self, request_id: str) -> None:
-        task = self._serving.get(request_id)
+        # Taken out here: a task that is cancelled before its first step never does it itself.
+        task = self._serving.pop(request_id, None)
         if task is not None:
+            self._own(task)
             task.cancel()
 
     async def _answer(self, event: RequestReceived) -> None:
@@ -237,7 +246,17 @@ class Channel:
             self._connection.send_error(event.request_id, "CancelledError: the handler gave up")
         except Exception as error:  # noqa: BLE001 - the boundary to the user's handlers
             self._connection.send_error(event.request_id, f"{type(error).__name__}: {error}")
-        self._flush()
+        finally:
+            self._serving.pop(event.request_id, None)
+        self._flush_answers()
+
+    def _flush_answers(self) -> None:
+        # A single answer goes at once; those of handlers that end together share one write.
+        if not self._serving:
+            self._flush()
+        elif not self._flushing:
+            self._flushing = True
+            asyncio.get_running_loop().call_soon(self._flush)
 
 
 def _ending(exit: Exit) -> SessionEnded:

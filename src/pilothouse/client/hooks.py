@@ -67,6 +67,10 @@ _OUTPUTS: dict[str, type[Struct]] = {
     tag_of(kind): kind for kind in get_args(HookSpecificOutput) if issubclass(kind, Struct)
 }
 
+# A CLI that gives a hook up goes on without its verdict, on 2.1.119 and older even with the tool.
+# So ours runs out first, and the CLI's is for the case that this process hangs.
+TIMEOUT_MARGIN = 5.0
+
 _log = logging.getLogger("pilothouse.hooks")
 
 
@@ -159,7 +163,7 @@ class _Hook:
             HookMatcher(
                 hook_callback_ids=[callback_id],
                 matcher=UNSET if self.matcher is None else self.matcher,
-                timeout=UNSET if self.timeout is None else self.timeout,
+                timeout=UNSET if self.timeout is None else self.timeout + TIMEOUT_MARGIN,
                 on_failure="block" if self.on_failure == "block" else UNSET,
             )
         )
@@ -213,7 +217,8 @@ class Hooks:
         """Register the decorated handler for an event, given as its input class or its name.
 
         `matcher` is a regular expression over the tool's name (or what else the event is about);
-        None and "*" match all. `timeout` is in seconds. `on_failure="block"` asks a CLI that can
+        None and "*" match all. A handler that takes more than `timeout` seconds has failed; without
+        one the CLI decides when it has waited long enough. `on_failure="block"` asks a CLI that can
         do so to stop where the handler fails. A `background` handler decides nothing: the CLI is
         answered at once, and goes on.
         """
@@ -328,12 +333,15 @@ def _takes_context(handler: Handler) -> bool:
 async def _run(hook: _Hook, callback: HookCallback) -> JsonObject:
     # The boundary to the user's code: no tool may run because the hook that guards it failed.
     try:
-        return _plain(_as_output(await hook.call(callback), hook.event))
+        async with asyncio.timeout(hook.timeout):
+            returned = await hook.call(callback)
+        return _plain(_as_output(returned, hook.event))
     except (asyncio.CancelledError, Exception) as error:
         if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
             raise
         _log.warning("the %s hook failed", hook.event, exc_info=error)
-        reason = f"The {hook.event} hook failed: {type(error).__name__}: {error}"
+        what = f"{type(error).__name__}: {error}".removesuffix(": ")
+        reason = f"The {hook.event} hook failed: {what}"
         denial = _denial(hook.event, reason)
         if denial is None:
             raise HookFailed(reason) from error

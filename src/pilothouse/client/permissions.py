@@ -136,10 +136,12 @@ def _list(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
+_KINDS = {ASK_USER_QUESTION: QuestionRequest, EXIT_PLAN_MODE: PlanRequest}
+
+
 def as_request(request_id: str, request: CanUseTool) -> PermissionRequest:
     """The typed request for the tool it is about."""
-    kinds = {ASK_USER_QUESTION: QuestionRequest, EXIT_PLAN_MODE: PlanRequest}
-    return kinds.get(request.tool_name, ToolRequest)(request_id, request)
+    return _KINDS.get(request.tool_name, ToolRequest)(request_id, request)
 
 
 # What is answered
