@@ -51,7 +51,8 @@ def growth(steps: Sequence[Footprint], clients: int) -> dict[str, float]:
     """What clients cost, from the footprints before any, with the first and with all of them."""
     none, one, every = steps
     return {
-        "bytes_each": (every.memory - none.memory) / clients,
+        "bytes_each": every.memory / clients,
+        "bytes_each_added": (every.memory - none.memory) / clients,
         "bytes_each_further": (every.memory - one.memory) / (clients - 1),
         "helper_bytes": every.helper_bytes,
         "threads": every.threads - none.threads,

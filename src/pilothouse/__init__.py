@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+# What type checkers know as `typing.TYPE_CHECKING`; importing that costs more than all the rest.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from .client.client import (
         Client as Client,
