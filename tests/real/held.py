@@ -1,4 +1,4 @@
-"""A shell command that the test holds: it runs until it is let go, or killed."""
+"""What tests of turns share: a shell command that the test holds, and ways to read a client."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from pilothouse import Allow, Client, PermissionRequest
 from pilothouse.protocol import ControlResponse
-from pilothouse.testing.scenario import ToolCall, tool
+from pilothouse.testing.scenario import ModelRequest, ToolCall, tool
+from tests.real.desk import Desk
 
 E = TypeVar("E")
 
@@ -29,8 +30,18 @@ class HeldCommand:
         return tool("Bash", command=self.command, description="wait for the test")
 
     @property
+    def background_call(self) -> ToolCall:
+        """The model's call of it as work that goes on beside the turns."""
+        call = self.call
+        return tool(call.name, **call.input, run_in_background=True)
+
+    @property
     def command(self) -> str:
         return f"bash -c 'exec 3<>/dev/tcp/127.0.0.1/{self._port}; cat <&3'"
+
+    @property
+    def released(self) -> bool:
+        return self._released.is_set()
 
     def release(self) -> None:
         self._released.set()
@@ -84,3 +95,9 @@ async def unread(client: Client) -> list[Any]:
             if isinstance(event, ControlResponse) and b"mcpServers" in event.raw:
                 return seen
     raise AssertionError("the session ended")
+
+
+def conversation(it: Desk) -> list[ModelRequest]:
+    """What the model was asked, without what the CLI asks for its own purposes."""
+    requests = it.model.requests
+    return [each for each in requests if not each.is_aside and not each.is_compaction]

@@ -11,7 +11,6 @@ import base64
 import inspect
 import json
 import re
-import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import aclosing
@@ -29,6 +28,8 @@ from pilothouse import (
     StreamEvent,
     ToolServer,
     Unsupported,
+)
+from pilothouse import (
     tool as in_process_tool,
 )
 from pilothouse.client.controls import Controls
@@ -166,7 +167,7 @@ async def _knows(client: Client, call: Call) -> bool:
             return False
         except ControlError as error:
             # It knows the request and says what is wrong with it.
-            assert error.message
+            return bool(error.message)
     return True
 
 
@@ -216,9 +217,7 @@ async def test_a_control_the_cli_leaves_unanswered_times_out_and_the_session_goe
         assert (await client.ask("hi")).text == "still here"
 
 
-async def test_a_second_initialize_is_refused_by_older_clis_only(
-    desk: Setup, version: str
-) -> None:
+async def test_a_second_initialize_is_refused_by_older_clis_only(desk: Setup, version: str) -> None:
     # C1
     it = await desk(reply("still here"))
     client = await it.client()
@@ -349,9 +348,7 @@ async def test_the_permission_mode_changes_at_once(desk: Setup, version: str) ->
     assert asked == []
 
 
-async def test_a_mode_that_is_none_is_refused_by_the_newest_only(
-    desk: Setup, version: str
-) -> None:
+async def test_a_mode_that_is_none_is_refused_by_the_newest_only(desk: Setup, version: str) -> None:
     # C6
     it = await desk()
     client = await it.client()
@@ -421,7 +418,8 @@ async def test_the_thinking_budget_changes_for_the_next_turn(desk: Setup) -> Non
         await client.set_max_thinking_tokens(0)
         await client.ask("second")
     first, second = (request.body.get("thinking") for request in _asked(it))
-    assert first == {"type": "enabled", "budget_tokens": 5000}
+    assert first is not None
+    assert (first["type"], first["budget_tokens"]) == ("enabled", 5000)
     assert second in (None, {"type": "disabled"})
 
 
@@ -554,23 +552,24 @@ async def test_an_mcp_server_nobody_configured_is_not_found(desk: Setup) -> None
             await client.mcp_toggle("nobody", enabled=True)
 
 
-async def test_a_message_of_an_in_process_server_reaches_the_cli(desk: Setup) -> None:
-    # C11: told that the tools changed, the CLI asks for them again.
-    it = await desk(reply("hello"))
+async def test_a_message_of_an_in_process_server_reaches_the_cli(desk: Setup, version: str) -> None:
+    # C11: told that the tools changed, the newest asks for them again; older ones take it.
+    it = await desk(reply("hello"), reply("again"))
 
     @in_process_tool
     async def wave() -> str:
         """Waves."""
         return "o/"
 
-    server = ToolServer("flags", tools=[wave])
+    server = ToolServer([wave], name="flags")
     client = await it.client(mcp_servers={"flags": server})
     async with asyncio.timeout(DEADLINE):
         await client.ask("hi")
         notice = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
         await client.mcp_message("flags", notice)
-        while await _mcp_method(client) != "tools/list":
+        while version == "2.1.325" and await _mcp_method(client) != "tools/list":
             pass
+        assert (await client.ask("hi again")).text == "again"
 
 
 async def _mcp_method(client: Client) -> str | None:
@@ -718,7 +717,7 @@ async def test_a_file_can_be_read_through_the_cli(desk: Setup, version: str) -> 
     async with asyncio.timeout(DEADLINE):
         whole = await client.read_file("notes.txt")
         part = await client.read_file("notes.txt", max_bytes=3, encoding="base64")
-        with pytest.raises(ControlError, match="read denied|ENOENT"):
+        with pytest.raises(ControlError, match=r"read denied|ENOENT"):
             await client.read_file("nothing.txt")
     assert (whole.contents, whole.abs_path) == ("hello\n", str(it.cwd / "notes.txt"))
     assert part.truncated
@@ -727,7 +726,8 @@ async def test_a_file_can_be_read_through_the_cli(desk: Setup, version: str) -> 
 
 
 @known_to_119
-async def test_a_file_seeded_as_read_can_be_edited_at_once(desk: Setup) -> None:
+async def test_a_file_seeded_as_read_can_be_edited_at_once(desk: Setup, version: str) -> None:
+    # 2.1.325 edits what it has not read, too.
     edit = tool("Edit", file_path="notes.txt", old_string="hello", new_string="goodbye")
     it = await desk(reply(edit), reply("no"), reply(edit), reply("yes"))
     path = it.cwd / "notes.txt"
@@ -735,7 +735,8 @@ async def test_a_file_seeded_as_read_can_be_edited_at_once(desk: Setup) -> None:
     client = await it.client(permission_mode="acceptEdits")
     async with asyncio.timeout(DEADLINE):
         await client.ask("edit it")
-        assert path.read_text() == "hello\n"
+        assert path.read_text() == ("goodbye\n" if version == "2.1.325" else "hello\n")
+        path.write_text("hello\n")
         await client.seed_read_state(str(path), int(path.stat().st_mtime * 1000))
         await client.ask("edit it now")
     assert path.read_text() == "goodbye\n"
@@ -762,7 +763,8 @@ async def test_the_changes_of_the_workspace_are_shown_where_it_is_a_repository(
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
         assert await client.workspace_diff() == {"diff": None, "noDiffReason": "no-repository"}
-        subprocess.run(["git", "init", "-q", str(it.cwd)], check=True, env={"PATH": "/usr/bin"})
+        git = await asyncio.create_subprocess_exec("git", "init", "-q", str(it.cwd))
+        assert await git.wait() == 0
         (it.cwd / "new.txt").write_text("x\n")
         changed = await client.workspace_diff()
     assert changed["diff"]["stats"]["filesCount"] == 1
@@ -778,6 +780,7 @@ async def test_the_working_directory_changes_once_it_is_trusted(desk: Setup) -> 
         await client.ask("hi")
         refused = await client.set_cwd(str(other))
         assert (refused.status, refused.directory) == ("needs_trust", str(other))
+        # The CLI runs a command of its own for it, whose result is not that of the next prompt.
         moved = await client.set_cwd(str(other), trusted_directory=refused.directory)
         assert (moved.status, moved.changed, moved.cwd) == ("ok", True, str(other))
         await client.ask("where are we?")
@@ -863,6 +866,7 @@ async def test_a_session_gets_a_title_of_the_persons(desk: Setup) -> None:
     async with asyncio.timeout(DEADLINE):
         await client.ask("hi")
         await client.rename_session("The grand tour")
+        await client.aclose()
     [transcript] = (it.home / ".claude/projects").rglob(f"{client.session_id}.jsonl")
     assert '"customTitle":"The grand tour"' in transcript.read_text()
 
@@ -891,8 +895,7 @@ async def test_the_plan_of_a_session_can_be_read(desk: Setup) -> None:
         await client.ask("where to?")
         plan = await client.plan()
     assert (plan.exists, plan.content) == (True, "# To the north")
-    assert plan.path is not None
-    assert Path(plan.path).read_text() == "# To the north"
+    assert plan.path in [str(path) for path in (it.home / ".claude/plans").iterdir()]
 
 
 @newest

@@ -13,19 +13,32 @@ from pilothouse import (
     Allow,
     Answers,
     ApprovePlan,
+    BypassNotAllowed,
     ControlError,
     Deny,
     Hooks,
     RejectPlan,
+    SessionEnded,
     Skip,
     ToolRequest,
+    ToolServer,
     WaitingOn,
     ask_user,
+    tool,
 )
-from pilothouse.protocol import AddRules, PermissionRule
-from pilothouse.testing.scenario import reply, tool
+from pilothouse.protocol import (
+    AddRules,
+    HookAllow,
+    PermissionRequestHookInput,
+    PermissionRequestHookOutput,
+    PermissionRule,
+    SetMode,
+    UnknownUpdate,
+)
+from pilothouse.testing.scenario import reply
+from pilothouse.testing.scenario import tool as call
 from tests.real.answering import Handler, Holding, bash, conversation, results
-from tests.real.desk import DEADLINE, NEWEST, Desk, Setup
+from tests.real.desk import DEADLINE, NEWEST, Desk, Setup, newest
 
 TOUCH = bash("touch made")
 LIST = bash("python3 -c 'import os; print(os.listdir())'")
@@ -182,7 +195,7 @@ async def test_an_answer_can_switch_the_mode_in_the_same_moment(
 ) -> None:
     # B10
     note = tmp_path / "project/note.txt"
-    write = tool("Write", file_path=str(note), content="noted")
+    write = call("Write", file_path=str(note), content="noted")
     it = await desk(reply(TOUCH), reply(write), reply("Both."))
     handler = Handler(Allow(mode="acceptEdits"))
     client = await it.client(on_permission=handler)
@@ -199,7 +212,7 @@ async def test_two_requests_open_at_once_are_answered_in_any_order(
     port, starboard = tmp_path / "port.txt", tmp_path / "starboard.txt"
     port.write_text("the port side")
     starboard.write_text("the starboard side")
-    reads = [tool("Read", file_path=str(path)) for path in (port, starboard)]
+    reads = [call("Read", file_path=str(path)) for path in (port, starboard)]
     it = await desk(reply(*reads), reply("One of them."))
     order: list[str] = []
     later_one_answered = asyncio.Event()
@@ -352,3 +365,141 @@ async def test_a_command_that_only_reads_is_not_asked_about(desk: Setup) -> None
         await client.ask("look")
     assert handler.requests == []
     assert "seen.txt" in results(it)[0]
+
+
+# A tool that answers instead
+
+
+@tool
+async def check(tool_name: str, input: dict[str, Any], tool_use_id: str) -> str:
+    """Decide whether a tool may run."""
+    if "other" in input["command"]:
+        return json.dumps({"behavior": "deny", "message": f"{tool_name} {tool_use_id}: no."})
+    return json.dumps({"behavior": "allow", "updatedInput": input})
+
+
+async def test_an_in_process_tool_can_answer_for_a_handler(desk: Setup) -> None:
+    # B32
+    it = await desk(reply(TOUCH), reply(bash("mkdir other")), reply("One of them."))
+    servers = {"door": ToolServer([check], name="door")}
+    options = {"mcp_servers": servers, "permission_prompt_tool": "mcp__door__check"}
+    async with asyncio.timeout(DEADLINE):
+        if it.version == "2.1.37":
+            # It wants the tool to be there before the first prompt, when no server is connected.
+            with pytest.raises(SessionEnded, match="mcp__door__check"):
+                await (await it.client(**options)).ask("make them")
+            return
+        client = await it.client(**options)
+        await client.ask("make them")
+    assert "Bash toolu_scripted_0002: no." in results(it)[1]
+    assert (it.cwd / "made").exists()
+    assert not (it.cwd / "other").exists()
+
+
+# The gate to bypassPermissions
+
+BYPASS = "bypassPermissions"
+TO_BYPASS = SetMode(mode=BYPASS)
+
+
+async def test_no_control_request_sets_bypass_mode_unless_it_was_opened(desk: Setup) -> None:
+    # B19: 2.1.37 would do it at a word.
+    it = await desk(reply(TOUCH), reply("Then not."))
+    handler = Handler(Deny("No."))
+    client = await it.client(on_permission=handler)
+    async with asyncio.timeout(DEADLINE):
+        with pytest.raises(BypassNotAllowed):
+            await client.set_permission_mode(BYPASS)
+        with pytest.raises(BypassNotAllowed):
+            await client.control("set_permission_mode", mode=BYPASS)
+        with pytest.raises(BypassNotAllowed):
+            await client.apply_settings({"permissions": {"defaultMode": BYPASS}})
+        await client.ask("make it")
+    assert len(handler.requests) == 1
+    assert not (it.cwd / "made").exists()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(Allow(mode=BYPASS), id="mode"),
+        pytest.param(Allow(updates=[TO_BYPASS]), id="update"),
+        pytest.param(Allow(updates=[UnknownUpdate({"type": "x", "mode": BYPASS})]), id="unknown"),
+    ],
+)
+async def test_no_answer_sets_bypass_mode_unless_it_was_opened(desk: Setup, answer: Allow) -> None:
+    # B10, B19
+    it = await desk(reply(TOUCH), reply(bash("mkdir other")), reply("Then not."))
+    handler = Handler(answer, Deny("No."))
+    client = await it.client(on_permission=handler)
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("make it")
+    assert "allow_bypass" in results(it)[0]
+    assert len(handler.requests) == 2
+    assert not (it.cwd / "made").exists()
+
+
+async def test_no_hook_sets_bypass_mode_unless_it_was_opened(desk: Setup) -> None:
+    # B19, H5
+    it = await desk(reply(TOUCH), reply(bash("mkdir other")), reply("Then not."))
+    hooks, asked = Hooks(), list[str]()
+
+    @hooks.on("PermissionRequest")
+    async def decide(event: PermissionRequestHookInput) -> PermissionRequestHookOutput | None:
+        if event.tool_input["command"] != "touch made":
+            return None
+        return PermissionRequestHookOutput(decision=HookAllow(updated_permissions=[TO_BYPASS]))
+
+    async def leave_the_first_to_the_hook(request: ToolRequest) -> Deny:
+        asked.append(request.input["command"])
+        if request.input["command"] == "touch made":
+            await asyncio.Event().wait()
+        return Deny("No.")
+
+    client = await it.client(on_permission=leave_the_first_to_the_hook, hooks=hooks)
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("make it")
+    assert "allow_bypass" in results(it)[0]
+    assert asked[-1] == "mkdir other"
+    assert not (it.cwd / "made").exists()
+    assert not (it.cwd / "other").exists()
+
+
+@newest
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"permission_mode": BYPASS},
+        {"settings": {"permissions": {"defaultMode": BYPASS}}},
+        {"settings": '{"permissions": {"defaultMode": "bypassPermissions"}}'},
+        {"managed_settings": {"permissions": {"defaultMode": BYPASS}}},
+        {"agents": {"a": {"description": "d", "prompt": "p", "permissionMode": BYPASS}}},
+        {"extra_args": {"permission-mode": BYPASS}},
+        {"extra_args": {"permission-mode=bypassPermissions": None}},
+        {"extra_args": {"dangerously-skip-permissions": None}},
+        {"extra_args": {"--allow-dangerously-skip-permissions": None}},
+        {"extra_args": {"settings": '{"permissions": {"defaultMode": "bypassPermissions"}}'}},
+    ],
+    ids=str,
+)
+async def test_no_option_starts_in_bypass_mode_unless_it_was_opened(
+    desk: Setup, options: dict[str, Any]
+) -> None:
+    # B19
+    it = await desk()
+    with pytest.raises(BypassNotAllowed):
+        await it.client(**options)
+
+
+async def test_bypass_mode_works_where_it_was_opened(desk: Setup) -> None:
+    # B19. The CLI lets root do so in what is declared to be a sandbox, as this is.
+    it = await desk(reply(TOUCH), reply("Made."), reply(bash("mkdir other")), reply("Made too."))
+    handler = Handler(Allow(), Deny())
+    client = await it.client(on_permission=handler, allow_bypass=True, env={"IS_SANDBOX": "1"})
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("make it")
+        assert len(handler.requests) == 1
+        assert (await client.set_permission_mode(BYPASS)).mode == BYPASS
+        await client.ask("make the other")
+    assert len(handler.requests) == 1
+    assert (it.cwd / "other").exists()

@@ -11,19 +11,27 @@ import pytest
 
 from pilothouse import (
     Client,
-    InitMessage,
     ResultMessage,
     Turn,
     Unsupported,
     UserMessage,
 )
 from pilothouse.protocol import SessionStateChangedMessage
-from pilothouse.testing.scenario import Branch, Usage, When, gate, reply, text, tool
-from tests.real.desk import DEADLINE, NEWEST, Desk, Setup, newest, older
-from tests.real.held import HeldCommand, allow, next_of, unread
+from pilothouse.testing.scenario import (
+    Branch,
+    Usage,
+    When,
+    gate,
+    reply,
+    text,
+    tool,
+)
+from tests.real.desk import DEADLINE, NEWEST, Setup, newest
+from tests.real.held import HeldCommand, allow, conversation, next_of, unread
 
 OLDEST = "2.1.37"
 
+oldest = pytest.mark.parametrize("version", [OLDEST], indirect=True)
 since_2_1_119 = pytest.mark.parametrize("version", [NEWEST, "2.1.119"], indirect=True)
 
 
@@ -137,21 +145,37 @@ async def test_prompts_that_wait_for_the_same_turn_all_get_its_outcome(desk: Set
 
 async def test_a_repeated_uuid_starts_no_turn(desk: Setup) -> None:
     # G9
-    it = await desk(reply("one"), reply("two"))
+    it = await desk(reply(gate("held"), "one"), reply("two"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
         first = await client.say("1")
-        await first
-        await client.wait_idle()
-        again = await client.say("1", uuid=first.uuid)
-        assert (await again).outcome == "cancelled"
+        await it.model.reached("held")
+        assert await client.say("1", uuid=first.uuid) is first
+        it.model.release("held")
+        assert (await first).text == "one"
+        again = await (await client.say("1", uuid=first.uuid))
         assert (await client.ask("2")).text == "two"
         await client.wait_idle()
-    assert client.turns.unanswered == ()
+    assert (again.outcome, again.reason, again.result) == ("cancelled", "duplicate", None)
     assert len(conversation(it)) == 2
 
 
-@newest
+async def test_a_uuid_of_the_resumed_transcript_starts_no_turn(desk: Setup) -> None:
+    # G9: the CLI itself says so, with an echo outside of any turn.
+    it = await desk(reply("one"), reply("two"))
+    async with asyncio.timeout(DEADLINE):
+        async with Client(it.options()) as earlier:
+            first = await earlier.say("1")
+            await first
+        client = await it.client(resume=earlier.session_id)
+        again = await (await client.say("1", uuid=first.uuid))
+        await client.wait_idle()
+        assert (await client.ask("2")).text == "two"
+    assert (again.outcome, again.reason) == ("cancelled", "duplicate")
+    assert len(conversation(it)) == 2
+
+
+@since_2_1_119
 async def test_a_queued_prompt_can_be_taken_back(desk: Setup) -> None:
     it = await desk(reply(text("one "), gate("held")), reply("two"))
     client = await it.client()
@@ -169,7 +193,7 @@ async def test_a_queued_prompt_can_be_taken_back(desk: Setup) -> None:
     assert "take this back" not in str(conversation(it)[-1].body["messages"])
 
 
-@older
+@oldest
 async def test_taking_a_prompt_back_is_refused_where_the_cli_cannot(desk: Setup) -> None:
     it = await desk(reply(text("one "), gate("held")), reply("two"))
     client = await it.client()
@@ -177,22 +201,34 @@ async def test_taking_a_prompt_back_is_refused_where_the_cli_cannot(desk: Setup)
         first = await client.say("1")
         await it.model.reached("held")
         queued = await client.say("2")
-        if it.version == OLDEST:
-            with pytest.raises(Unsupported):
-                await client.cancel_prompt(queued.uuid)
-        else:
-            assert await client.cancel_prompt(queued.uuid)
-            assert (await queued).outcome == "cancelled"
+        with pytest.raises(Unsupported):
+            await client.cancel_prompt(queued.uuid)
         it.model.release("held")
-        assert (await first).outcome == "finished"
+        assert (await first).text == "one "
+        assert (await queued).text == "two"
+
+
+@newest
+async def test_an_interrupt_can_take_back_what_is_queued(desk: Setup) -> None:
+    it = await desk(reply(text("one "), gate("held")), reply("two"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        first = await client.say("1")
+        await it.model.reached("held")
+        queued = await client.say("2")
+        receipt = await client.interrupt(cancel_queued=True)
+        assert receipt.cancelled == [queued.uuid]
+        assert (await first).outcome == "interrupted"
+        assert (await queued).outcome == "cancelled"
         await client.wait_idle()
+        assert (await client.ask("3")).text == "two"
 
 
 @since_2_1_119
 async def test_the_end_of_background_work_starts_a_turn_nobody_asked_for(desk: Setup) -> None:
     # A13
     async with HeldCommand().serving() as held:
-        it = await desk(background(held), reply("it runs"), reply("it is over"))
+        it = await desk(reply(held.background_call), reply("it runs"), reply("it is over"))
         client = await it.client(on_permission=allow)
         async with asyncio.timeout(DEADLINE):
             turn = await client.ask("start it in the background")
@@ -214,7 +250,10 @@ async def test_the_end_of_background_work_starts_a_turn_nobody_asked_for(desk: S
 async def test_a_prompt_keeps_its_own_turn_when_background_work_ends_beside_it(desk: Setup) -> None:
     async with HeldCommand().serving() as held:
         it = await desk(
-            background(held), reply("it runs"), reply(gate("held"), "the answer"), reply("over")
+            reply(held.background_call),
+            reply("it runs"),
+            reply(gate("held"), "the answer"),
+            reply("over"),
         )
         client = await it.client(on_permission=allow)
         async with asyncio.timeout(DEADLINE):
@@ -285,44 +324,30 @@ async def test_a_slash_command_is_answered_although_old_clis_do_not_echo_it(desk
     assert "The conversation so far, in short." in str(conversation(it)[-1].body["messages"])
 
 
-@newest
+@since_2_1_119
 async def test_a_prompt_that_asks_nothing_is_read_with_the_next_one(desk: Setup) -> None:
     it = await desk(reply("noted"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
-        await client.say("remember the number 7", should_query=False)
-        assert client.idle
+        noted = await client.say("remember the number 7", should_query=False)
         turn = await client.ask("now answer")
+        assert (await noted).text == ""
     assert turn.text == "noted"
     assert "remember the number 7" in str(conversation(it)[-1].body["messages"])
     assert len(conversation(it)) == 1
 
 
-async def test_a_sub_agent_ends_its_turn_in_every_version(desk: Setup) -> None:
-    # A17: in the background on the newest CLI, with a turn of its own at the end; else inside.
+async def test_a_sub_agent_is_background_work_on_the_newest_cli_only(desk: Setup) -> None:
+    # A17: there it ends with a turn nobody asked for; on older ones it is a tool like any other.
     child = Branch(when=When(prompt_contains="count the files"), replies=(reply("seven"),))
-    call = tool("Agent", description="count", prompt="count the files", subagent_type="Explore")
-    if it_is_old := not hasattr(call, "none"):
-        pass
+    call = tool("Task", description="count", prompt="count the files", subagent_type="Explore")
     it = await desk(reply(call), reply("asked"), reply("it says seven"), branches=[child])
     client = await it.client(on_permission=allow)
     async with asyncio.timeout(DEADLINE):
         turn = await client.ask("how many files?")
         await client.wait_idle()
-    assert turn.outcome == "finished"
-    assert it_is_old
-
-
-def background(held: HeldCommand):
-    return reply(
-        tool("Bash", command=held.command, description="wait", run_in_background=True),
-    )
-
-
-def conversation(it: Desk):
-    """What the model was asked, without what the CLI asks for its own purposes."""
-    return [
-        request
-        for request in it.model.requests
-        if not request.is_aside and not request.is_compaction
-    ]
+    assert (turn.outcome, turn.text) == ("finished", "asked")
+    assert client.last_turn is not None
+    assert client.last_turn.text == ("it says seven" if it.version == NEWEST else "asked")
+    assert "seven" in conversation(it)[-1].last
+    assert client.turns.tasks == {}

@@ -52,6 +52,10 @@ class Listener(Protocol):
         """Take what arrived, in order; `kinds` are the classes among it."""
         ...
 
+    def last_words(self) -> str:
+        """What the CLI said was wrong, if it said so in a message."""
+        ...
+
     def ended(self, error: SessionEnded) -> None: ...
 
 
@@ -172,7 +176,7 @@ class Channel:
         self._dispatch(self._connection.events())
 
     def exited(self, exit: Exit) -> None:
-        self.ended_by = _ending(exit)
+        self.ended_by = _ending(exit, self._listener.last_words())
         for waiter in self._waiters.values():
             if not waiter.done():
                 waiter.set_exception(self.ended_by)
@@ -259,11 +263,13 @@ class Channel:
             asyncio.get_running_loop().call_soon(self._flush)
 
 
-def _ending(exit: Exit) -> SessionEnded:
+def _ending(exit: Exit, last_words: str) -> SessionEnded:
     if exit.signal is not None:
         how = f"the CLI was ended by signal {exit.signal}"
     elif exit.code is None:
         how = "the CLI is gone"
     else:
         how = f"the CLI ended with exit code {exit.code}"
+        if exit.code != 0 and last_words and last_words not in exit.stderr_tail:
+            how += f": {last_words}"
     return SessionEnded(how, exit_code=exit.code, signal=exit.signal, stderr_tail=exit.stderr_tail)

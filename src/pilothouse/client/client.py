@@ -272,6 +272,10 @@ class Client(Controls):
         """
         return self._inbox.read()
 
+    def stop_reading(self) -> None:
+        """Let `read` end after what has come by now."""
+        self._inbox.close()
+
     # Control
 
     async def request(self, request: Request[R], *, deadline: float | None = None) -> R:
@@ -339,6 +343,10 @@ class Client(Controls):
         if InitMessage in kinds:
             self._learn(next(e for e in reversed(events) if isinstance(e, InitMessage)))
         self._update_idle()
+
+    def last_words(self) -> str:
+        turn = self.last_turn
+        return turn.text if turn is not None and turn.outcome == "failed" else ""
 
     def ended(self, error: SessionEnded) -> None:
         for prompt in self._prompts.values():

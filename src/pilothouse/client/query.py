@@ -24,12 +24,17 @@ async def query(content: Content, options: Options | None = None) -> AsyncGenera
         async with aclosing(client.read()) as events:
             async for event in events:
                 yield event
-                if client.idle and not _works_on(client):
-                    client.close_input()
+                if _is_done(client):
+                    # Not by the end of the input: the CLI would wait for its background shells.
+                    client.stop_reading()
 
 
-def _works_on(client: Client) -> bool:
-    return any(task.kind in WAITED_FOR for task in client.turns.tasks.values())
+def _is_done(client: Client) -> bool:
+    turns = client.turns
+    if any(task.kind in WAITED_FOR for task in turns.tasks.values()):
+        return False
+    # 2.1.119 does not call itself idle while a background shell runs.
+    return client.idle or bool(turns.tasks and not turns.running and not turns.unanswered)
 
 
 def run(content: Content, options: Options | None = None) -> Turn:

@@ -264,7 +264,7 @@ class TurnTracker:
         for uuid in answered:
             del self._unanswered[uuid]
         outcome, reason = classify(message, interrupted=self._interrupted)
-        cost = max(0.0, message.total_cost_usd - self._cost)
+        cost = self._cost_of(message)
         self._ended.append(Turn(outcome, reason, answered, message, cost))
         self._cost = message.total_cost_usd
         self._echoed.clear()
@@ -272,6 +272,13 @@ class TurnTracker:
         self._retry = None
         self.running = False
         self.tools = {key: tool for key, tool in self.tools.items() if tool.in_subagent}
+
+    def _cost_of(self, message: ResultMessage) -> float:
+        # Newer CLIs tell it; their total goes on from what a resumed session had cost before.
+        told = message.model_usage_since_last_result
+        if told:
+            return sum(usage.cost_usd for usage in told.values())
+        return max(0.0, message.total_cost_usd - self._cost)
 
     def _reset(self, _: ConversationResetMessage) -> None:
         self._cost = 0.0

@@ -6,6 +6,7 @@ The real CLI talks to it through `ANTHROPIC_BASE_URL`. It speaks just enough HTT
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import defaultdict
 from typing import TYPE_CHECKING, Any, Self
 
@@ -120,7 +121,7 @@ class ScriptedModel:
         if call.method != "POST":
             await _send_json(writer, 200, {}, body=call.method != "HEAD")
         elif path.endswith("/v1/messages"):
-            await self._answer(msgspec.json.decode(call.body), writer)
+            await self._answer(_decode(call.body), writer)
         elif path.endswith("/v1/messages/count_tokens"):
             await _send_json(writer, 200, {"input_tokens": max(len(call.body) // 4, 1)})
         else:
@@ -179,6 +180,14 @@ class ScriptedModel:
     async def _wait_at(self, gate: str) -> None:
         self._reached[gate].set()
         await self._released[gate].wait()
+
+
+def _decode(body: bytes) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(body)
+    except msgspec.DecodeError:
+        # Half of a surrogate pair: CLIs up to 2.1.119 pass it on as they got it.
+        return json.loads(body)
 
 
 async def _read_call(reader: asyncio.StreamReader) -> _Call | None:

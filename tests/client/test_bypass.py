@@ -1,0 +1,105 @@
+"""The gate to bypassPermissions: no way through it unless the caller opened it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pilothouse import BypassNotAllowed, Options
+from pilothouse.client.bypass import BypassGate
+from pilothouse.client.launch import prepare
+from pilothouse.protocol import SetMode, SetPermissionMode
+
+CLI = "/bin/true"
+BYPASS: Any = "bypassPermissions"
+SETTINGS = {"permissions": {"defaultMode": BYPASS}}
+AGENTS = {"lookout": {"description": "a", "prompt": "b", "permissionMode": BYPASS}}
+
+shut = BypassGate(allowed=False)
+opened = BypassGate(allowed=True)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"permission_mode": BYPASS},
+        {"agents": AGENTS},
+        {"settings": SETTINGS},
+        {"settings": json.dumps(SETTINGS)},
+        {"settings": " \n" + json.dumps(SETTINGS)},
+        {"managed_settings": SETTINGS},
+        {"extra_args": {"dangerously-skip-permissions": None}},
+        {"extra_args": {"--dangerously-skip-permissions": None}},
+        {"extra_args": {"allow-dangerously-skip-permissions": None}},
+        {"extra_args": {"permission-mode": BYPASS}},
+        {"extra_args": {"permission-mode=bypassPermissions": None}},
+        {"extra_args": {"settings": json.dumps(SETTINGS)}},
+        {"extra_args": {"agents": json.dumps(AGENTS)}},
+    ],
+    ids=str,
+)
+def test_no_option_bypasses_permissions_unless_that_is_allowed(given: dict[str, Any]):
+    with pytest.raises(BypassNotAllowed, match="allow_bypass=True"):
+        prepare(Options(cli_path=CLI, **given))
+    prepare(Options(cli_path=CLI, allow_bypass=True, **given))
+
+
+@pytest.mark.parametrize("as_text", [True, False])
+def test_no_settings_file_bypasses_permissions(tmp_path: Path, as_text: bool):
+    path = tmp_path / "settings.json"
+    path.write_text(json.dumps(SETTINGS))
+    with pytest.raises(BypassNotAllowed, match="settings"):
+        prepare(Options(cli_path=CLI, settings=str(path) if as_text else path))
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"permission_mode": "acceptEdits"},
+        {"settings": "/no/such/file.json"},
+        {"settings": "{no json"},
+        {"settings": {"note": BYPASS}},
+        {"agents": {"a": {"description": BYPASS, "prompt": BYPASS}}},
+        {"extra_args": {"name": "", "switch": None}},
+        {"system_prompt": f"Never use {BYPASS}."},
+    ],
+    ids=str,
+)
+def test_what_does_not_set_the_mode_passes(given: dict[str, Any]):
+    prepare(Options(cli_path=CLI, **given))
+
+
+def test_the_flag_is_passed_only_where_it_is_allowed():
+    flag = "--allow-dangerously-skip-permissions"
+    assert flag not in prepare(Options(cli_path=CLI)).argv
+    assert flag in prepare(Options(cli_path=CLI, allow_bypass=True)).argv
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        SetPermissionMode(mode=BYPASS),
+        {"subtype": "set_permission_mode", "mode": BYPASS},
+        {"settings": SETTINGS},
+        {"a": [{"b": {"permission_mode": BYPASS}}]},
+        [SetMode(mode=BYPASS, destination="session")],
+    ],
+    ids=str,
+)
+def test_the_mode_is_found_wherever_it_stands(value: Any):
+    with pytest.raises(BypassNotAllowed, match="here"):
+        shut.check("here", value)
+    opened.check("here", value)
+
+
+@pytest.mark.parametrize("subtype", ["mcp_message", "mcp_call"])
+def test_what_goes_to_an_mcp_server_is_not_read(subtype: str):
+    shut.check_request(subtype, {"arguments": {"mode": BYPASS}})
+
+
+def test_a_control_request_is_read():
+    with pytest.raises(BypassNotAllowed, match="apply_flag_settings"):
+        shut.check_request("apply_flag_settings", {"settings": SETTINGS})

@@ -1,0 +1,182 @@
+"""Interrupts of real CLIs, told apart from failures: rows D1 to D3 and B12 of the protocol."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+
+from pilothouse import (
+    Allow,
+    AssistantMessage,
+    Client,
+    Deny,
+    PermissionRequest,
+    ResultMessage,
+    StreamEvent,
+    Turn,
+    UserMessage,
+)
+from pilothouse.protocol import ControlCancelRequest
+from pilothouse.testing.scenario import gate, reply, text, tool
+from tests.real.desk import DEADLINE, NEWEST, Setup
+from tests.real.held import HeldCommand, allow, conversation, unread
+
+OLDEST = "2.1.37"
+
+
+def result_of(turn: Turn) -> ResultMessage:
+    assert turn.result is not None
+    return turn.result
+
+
+def check_interrupted(turn: Turn, version: str, reason: str) -> None:
+    """An interrupt is told by the outcome; the fields it is told from differ by version."""
+    result = result_of(turn)
+    assert turn.outcome == "interrupted"
+    assert turn.reason == ("error_during_execution" if version == OLDEST else reason)
+    assert result.subtype == "error_during_execution"
+    assert result.is_error == (version != OLDEST)
+    assert bool(result.errors) == (version != OLDEST)
+
+
+async def test_interrupt_in_the_middle_of_text(desk: Setup) -> None:
+    # D1
+    it = await desk(reply(text("one "), gate("held"), text("two")), reply("again"))
+    client = await it.client(include_partial_messages=True)
+    async with asyncio.timeout(DEADLINE):
+        prompt = await client.say("hi")
+        await spoken(client, "one ")
+        await client.interrupt()
+        turn = await prompt
+        events = await unread(client)
+        assert (await client.ask("next")).outcome == "finished"
+        await client.wait_idle()
+    check_interrupted(turn, it.version, "aborted_streaming")
+    assert turn.prompts == (prompt.uuid,)
+    said = [event.text for event in events if isinstance(event, AssistantMessage)]
+    assert said == ([] if it.version == OLDEST else ["one "])
+    users = [event.text for event in events if isinstance(event, UserMessage)]
+    assert "[Request interrupted by user]" in users
+    assert "next" in conversation(it)[-1].last
+
+
+async def test_interrupt_before_the_model_said_anything(desk: Setup) -> None:
+    it = await desk(reply(gate("held"), "too late"), reply("again"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        prompt = await client.say("hi")
+        await it.model.reached("held")
+        await client.interrupt()
+        turn = await prompt
+        assert (await client.ask("next")).text == "again"
+    check_interrupted(turn, it.version, "aborted_streaming")
+
+
+async def test_interrupt_in_the_middle_of_a_tool_kills_it(desk: Setup) -> None:
+    # D2
+    async with HeldCommand().serving() as held:
+        it = await desk(reply(held.call), reply("again"))
+        client = await it.client(on_permission=allow)
+        async with asyncio.timeout(DEADLINE):
+            prompt = await client.say("work")
+            await held.running.wait()
+            await client.interrupt()
+            turn = await prompt
+            await held.ended.wait()
+            assert (await client.ask("next")).text == "again"
+        assert not held.released
+    check_interrupted(turn, it.version, "aborted_tools")
+    assert client.turns.tools == {}
+
+
+async def test_interrupt_while_a_person_is_asked_takes_the_question_back(desk: Setup) -> None:
+    # D3
+    asked, withdrawn = asyncio.Event(), asyncio.Event()
+
+    async def think(_: PermissionRequest) -> Allow:
+        asked.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            withdrawn.set()
+        return Allow()
+
+    it = await desk(reply(tool("Bash", command="touch made", description="make")), reply("again"))
+    client = await it.client(on_permission=think)
+    async with asyncio.timeout(DEADLINE):
+        prompt = await client.say("make it")
+        await asked.wait()
+        await client.interrupt()
+        await withdrawn.wait()
+        turn = await prompt
+        events = await unread(client)
+        assert client.waiting_on is None
+        assert (await client.ask("next")).text == "again"
+    check_interrupted(turn, it.version, "aborted_tools")
+    assert [denial.tool_name for denial in result_of(turn).permission_denials] == ["Bash"]
+    assert any(isinstance(event, ControlCancelRequest) for event in events)
+    assert not (it.cwd / "made").exists()
+
+
+async def test_interrupt_of_an_idle_session_changes_nothing(desk: Setup) -> None:
+    it = await desk(reply("one"), reply("two"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        await client.interrupt()
+        assert (await client.ask("1")).text == "one"
+        await client.wait_idle()
+        await client.interrupt()
+        assert client.idle
+        assert (await client.ask("2")).outcome == "finished"
+
+
+async def test_a_prompt_queued_before_an_interrupt_still_gets_its_turn(desk: Setup) -> None:
+    it = await desk(reply(text("one "), gate("held")), reply("two"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        first = await client.say("1")
+        await it.model.reached("held")
+        second = await client.say("2")
+        receipt = await client.interrupt()
+        stopped, answered = await first, await second
+        await client.wait_idle()
+    assert receipt.still_queued == ([second.uuid] if it.version == NEWEST else [])
+    assert (stopped.outcome, stopped.prompts) == ("interrupted", (first.uuid,))
+    assert (answered.outcome, answered.prompts) == ("finished", (second.uuid,))
+    assert answered.text == "two"
+
+
+async def test_a_denial_that_stops_ends_the_turn_as_interrupted(desk: Setup) -> None:
+    # B12
+    async def stop(_: PermissionRequest) -> Deny:
+        return Deny("Enough.", stop=True)
+
+    it = await desk(reply(tool("Bash", command="touch made", description="make")), reply("again"))
+    client = await it.client(on_permission=stop)
+    async with asyncio.timeout(DEADLINE):
+        turn = await client.ask("make it")
+        assert len(conversation(it)) == 1
+        assert (await client.ask("next")).text == "again"
+    check_interrupted(turn, it.version, "aborted_tools")
+    assert not (it.cwd / "made").exists()
+
+
+async def test_a_denial_alone_lets_the_turn_finish(desk: Setup) -> None:
+    async def refuse(_: PermissionRequest) -> Deny:
+        return Deny("Not today.")
+
+    it = await desk(reply(tool("Bash", command="touch made", description="make")), reply("I see"))
+    client = await it.client(on_permission=refuse)
+    async with asyncio.timeout(DEADLINE):
+        turn = await client.ask("make it")
+    assert (turn.outcome, turn.text) == ("finished", "I see")
+    assert "Not today." in conversation(it)[-1].last
+    assert not (it.cwd / "made").exists()
+
+
+async def spoken(client: Client, words: str) -> None:
+    """Reads on until these words have come as partial text."""
+    async with aclosing(client.read()) as events:
+        async for event in events:
+            if isinstance(event, StreamEvent) and event.text == words:
+                return

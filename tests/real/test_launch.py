@@ -1,0 +1,311 @@
+"""From options to a running CLI: long arguments, sessions, environments, old CLIs, rich prompts."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pilothouse import (
+    Client,
+    CLINotStarted,
+    InitMessage,
+    SessionEnded,
+    document,
+    image,
+)
+from pilothouse.client.launch import ENCLOSING_SESSION
+from pilothouse.testing.scenario import ModelRequest, reply, tool
+from tests.real.desk import DEADLINE, Desk, Setup, older
+from tests.real.held import allow, next_of
+
+LONG = "The wind blows from the north. " * 6_600
+"""Some 200 kB: more than one argument of a command line can hold."""
+
+PROTOCOL = [
+    "--print",
+    "--output-format=stream-json",
+    "--input-format=stream-json",
+    "--verbose",
+    "--replay-user-messages",
+]
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+PDF = b"%PDF-1.1\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n%%EOF\n"
+
+
+def _cmdline(client: Client) -> list[str]:
+    parts = Path(f"/proc/{client.pid}/cmdline").read_bytes().split(b"\0")
+    return [part.decode() for part in parts[1:-1]]
+
+
+def _asked(it: Desk) -> list[ModelRequest]:
+    return [request for request in it.model.requests if not request.is_aside]
+
+
+async def _tool_environment(it: Desk, client: Client) -> dict[str, str]:
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("show the environment")
+    pairs = (it.cwd / "seen").read_text().split("\0")
+    return dict(pair.split("=", 1) for pair in pairs if pair)
+
+
+SHOW = tool("Bash", command="env -0 > seen", description="show the environment")
+
+
+# What is passed
+
+
+async def test_without_options_a_cli_gets_the_flags_of_the_protocol_and_nothing_else(
+    desk: Setup,
+) -> None:
+    it = await desk()
+    client = await it.client()
+    assert _cmdline(client) == [*PROTOCOL, f"--session-id={client.session_id}"]
+
+
+@pytest.mark.parametrize("option", ["system_prompt", "append_system_prompt"])
+async def test_a_long_system_prompt_arrives_at_the_model(desk: Setup, option: str) -> None:
+    it = await desk(reply("hello"))
+    given: dict[str, Any] = {option: LONG + "It ends here."}
+    client = await it.client(**given)
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("hi")
+    [asked] = _asked(it)
+    assert given[option] in asked.system
+    assert ("You are an" in asked.system.replace(LONG, "")) == (option != "system_prompt")
+    assert sum(map(len, _cmdline(client))) < 2_000
+
+
+async def test_long_settings_arrive(desk: Setup) -> None:
+    it = await desk(reply(SHOW), reply("done"))
+    settings = {"env": {"WIND": "north", "TALE": LONG[:100_000], "OTHER": LONG[:20_000]}}
+    client = await it.client(settings=settings, on_permission=allow)
+    seen = await _tool_environment(it, client)
+    assert seen["WIND"] == "north"
+    assert seen["TALE"] == settings["env"]["TALE"]
+
+
+async def test_a_long_mcp_configuration_arrives(desk: Setup) -> None:
+    it = await desk(reply("hello"))
+    parrot = {
+        "type": "stdio",
+        "command": sys.executable,
+        "args": [str(Path(__file__).with_name("parrot.py"))],
+        "env": {f"TALE{number}": LONG[:60_000] for number in range(4)},
+    }
+    client = await it.client(mcp_servers={"parrot": parrot})
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("hi")
+        [status] = (await client.mcp_status()).servers
+    assert (status.name, status.status) == ("parrot", "connected")
+    assert sum(map(len, _cmdline(client))) < 2_000
+
+
+async def test_a_long_agent_and_a_long_schema_arrive(desk: Setup) -> None:
+    schema = {
+        "type": "object",
+        "properties": {"course": {"type": "string", "description": LONG}},
+        "required": ["course"],
+        "additionalProperties": False,
+    }
+    it = await desk(reply(tool("StructuredOutput", course="north")), reply("done"))
+    agents = {"lookout": {"description": "Looks out. " + LONG, "prompt": LONG}}
+    client = await it.client(agents=agents, json_schema=schema)
+    async with asyncio.timeout(DEADLINE):
+        prompt = await client.say("which course?")
+        init = await next_of(client, InitMessage)
+        turn = await prompt
+    assert "lookout" in init.agents
+    # A structured result of the shape that was asked for.
+    assert turn.structured_output == {"course": "north"}
+    asked = json.dumps(_asked(it)[0].body)
+    assert LONG in asked
+    [output] = [each for each in _asked(it)[0].body["tools"] if each["name"] == "StructuredOutput"]
+    assert output["input_schema"]["properties"]["course"]["description"] == LONG
+
+
+async def test_the_files_of_a_start_are_removed_at_its_end(desk: Setup) -> None:
+    it = await desk(reply("hello"))
+    client = await it.client(system_prompt=LONG)
+    [flag] = [part for part in _cmdline(client) if part.startswith("--system-prompt-file=")]
+    path = Path(flag.partition("=")[2])
+    there = os.path.exists(path)  # noqa: ASYNC240, PTH110
+    mode = path.parent.stat().st_mode & 0o777
+    await client.aclose()
+    assert (there, os.path.exists(path.parent)) == (True, False)  # noqa: ASYNC240, PTH110
+    assert mode == 0o700
+
+
+# Sessions
+
+
+async def test_the_session_is_known_before_the_cli_starts(desk: Setup) -> None:
+    # A5
+    it = await desk(reply("hello"))
+    client = await it.client()
+    chosen = client.session_id
+    async with asyncio.timeout(DEADLINE):
+        await client.say("hi")
+        init = await next_of(client, InitMessage)
+        await client.wait_idle()
+        await client.aclose()
+    assert init.session_id == chosen == client.session_id
+    transcripts = list((it.home / ".claude/projects").rglob("*.jsonl"))
+    assert str(chosen) in {path.stem for path in transcripts}
+
+
+async def test_a_session_without_persistence_leaves_no_transcript(desk: Setup) -> None:
+    it = await desk(reply("hello"))
+    client = await it.client(persist_session=False)
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("hi")
+        await client.aclose()
+    assert list((it.home / ".claude").rglob(f"{client.session_id}*.jsonl")) == []
+
+
+# The environment
+
+
+async def test_the_tools_of_a_cli_see_what_the_options_gave(desk: Setup, version: str) -> None:
+    it = await desk(reply(SHOW), reply("done"))
+    client = await it.client(on_permission=allow, env={"FLAVOUR": "salty"})
+    seen = await _tool_environment(it, client)
+    assert seen["FLAVOUR"] == "salty"
+    assert seen["CLAUDECODE"] == "1"
+    # Left alone, every CLI gives itself this name; another one changes which tools it offers.
+    assert seen["CLAUDE_CODE_ENTRYPOINT"] == "sdk-cli"
+    told = {name for name in seen if name.startswith(("CLAUDE", "AI_AGENT"))}
+    given = {*client.options.env, "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS"}
+    assert told - given <= ENCLOSING_SESSION
+
+
+async def test_a_session_within_a_session_takes_nothing_of_it_for_its_own(
+    desk: Setup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = await desk(reply(SHOW), reply("done"))
+    for name in os.environ:
+        monkeypatch.delenv(name)
+    for name in ENCLOSING_SESSION:
+        monkeypatch.setenv(name, "of the enclosing session")
+    for name, value in it.options().env.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("FLAVOUR", "sweet")
+    monkeypatch.setenv("KEPT", "yes")
+    options = it.options(on_permission=allow)
+    inheriting = type(options)(
+        cli_path=options.cli_path,
+        cwd=options.cwd,
+        env={"FLAVOUR": "salty"},
+        on_permission=allow,
+    )
+    client = await it.stack.enter_async_context(Client(inheriting))
+    seen = await _tool_environment(it, client)
+    assert (seen["FLAVOUR"], seen["KEPT"]) == ("salty", "yes")
+    assert "of the enclosing session" not in seen.values()
+
+
+async def test_another_entry_point_changes_what_a_cli_offers(desk: Setup, version: str) -> None:
+    # Why none is set: a name a CLI does not know costs 2.1.119 its search tools.
+    it = await desk(reply("one"), reply("two"))
+    offered: list[tuple[set[str], set[str]]] = []
+    for env in ({}, {"CLAUDE_CODE_ENTRYPOINT": "sdk-unheard-of"}):
+        client = await it.client(env=env)
+        async with asyncio.timeout(DEADLINE):
+            await client.say("hi")
+            init = await next_of(client, InitMessage)
+            await client.wait_idle()
+        offered.append((set(init.tools), set(init.agents)))
+    (tools, agents), (other_tools, other_agents) = offered
+    assert tools - other_tools == ({"Glob", "Grep"} if version == "2.1.119" else set())
+    assert other_agents - agents == {"claude-code-guide"}
+
+
+# What an old CLI does not know
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint", "refused_by"),
+    [
+        ({"effort": "low"}, "unknown option '--effort", {"2.1.37"}),
+        ({"include_hook_events": True}, "unknown option '--include-hook-events", {"2.1.37"}),
+        ({"thinking": "disabled"}, "unknown option '--thinking", {"2.1.37"}),
+        ({"session_mirror": True}, "unknown option '--session-mirror", {"2.1.37"}),
+        (
+            {"extra_args": {"no-such-flag": None}},
+            "unknown option '--no-such-flag",
+            {"2.1.325", "2.1.119", "2.1.37"},
+        ),
+    ],
+    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+)
+async def test_a_flag_a_cli_does_not_know_is_told_in_its_own_words(
+    desk: Setup, version: str, given: dict[str, Any], complaint: str, refused_by: set[str]
+) -> None:
+    it = await desk(reply("hello"))
+    async with asyncio.timeout(DEADLINE):
+        if version not in refused_by:
+            client = await it.client(**given)
+            assert (await client.ask("hi")).text == "hello"
+            return
+        with pytest.raises(SessionEnded) as caught:
+            await it.client(**given)
+    assert caught.value.exit_code == 1
+    assert complaint in caught.value.stderr_tail
+    assert complaint in str(caught.value)
+
+
+@older
+async def test_options_no_older_cli_knows_are_told_in_its_own_words(desk: Setup) -> None:
+    it = await desk()
+    async with asyncio.timeout(DEADLINE):
+        with pytest.raises(SessionEnded, match="unknown option '--permission-prompts"):
+            await it.client(permission_prompts="none")
+
+
+async def test_a_program_that_cannot_run_is_not_started(desk: Setup) -> None:
+    it = await desk()
+    broken = it.home / "claude"
+    broken.write_bytes(b"\x7fELF nothing more")
+    broken.chmod(0o755)
+    options = it.options()
+    for cli, cwd in ((broken, it.cwd), (options.cli_path, it.cwd / "nowhere")):
+        async with asyncio.timeout(DEADLINE):
+            with pytest.raises(CLINotStarted, match=r"claude"):
+                await Client(type(options)(cli_path=cli, cwd=cwd)).connect()
+
+
+# What is said
+
+
+async def test_images_and_documents_arrive_at_the_model(desk: Setup) -> None:
+    it = await desk(reply("I see"))
+    chart = it.home / "chart.png"
+    chart.write_bytes(PNG)
+    log = it.home / "log.txt"
+    log.write_text("Day 1: fair wind.")
+    client = await it.client()
+    prompt = [
+        "What is this?",
+        image(chart),
+        image(PNG, "image/png"),
+        document(PDF, "application/pdf", title="The charter"),
+        document(log),
+    ]
+    async with asyncio.timeout(DEADLINE):
+        assert (await client.ask(prompt)).text == "I see"
+    content = _asked(it)[0].body["messages"][0]["content"]
+    images = [each for each in content if each["type"] == "image"]
+    pdf, text = (each for each in content if each["type"] == "document")
+    assert [each["source"]["media_type"] for each in images] == ["image/png"] * 2
+    assert all(base64.b64decode(each["source"]["data"])[:4] == b"\x89PNG" for each in images)
+    assert (base64.b64decode(pdf["source"]["data"]), pdf["title"]) == (PDF, "The charter")
+    assert text["source"]["data"] == "Day 1: fair wind."
+    assert any(each.get("text") == "What is this?" for each in content)

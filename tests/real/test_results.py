@@ -1,0 +1,226 @@
+"""How turns of real CLIs end, and how the ends are told apart: section E of the protocol."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from pilothouse import AssistantMessage, ResultMessage, StreamEvent, Turn
+from pilothouse.protocol import ApiRetryMessage
+from pilothouse.testing.scenario import (
+    ApiError,
+    Broken,
+    Usage,
+    gate,
+    reply,
+    text,
+    tool,
+)
+from tests.real.desk import DEADLINE, NEWEST, Setup, newest, older
+from tests.real.held import allow, conversation, next_of, unread
+
+OLDEST = "2.1.37"
+LIST = tool("Bash", command="ls", description="list")
+DEAR = Usage(input_tokens=2_000_000, output_tokens=1000)
+SCHEMA = {
+    "type": "object",
+    "properties": {"answer": {"type": "integer"}},
+    "required": ["answer"],
+}
+
+
+def of(kind: type[Any], events: list[Any]) -> list[Any]:
+    return [event for event in events if isinstance(event, kind)]
+
+
+def result_of(turn: Turn) -> ResultMessage:
+    assert turn.result is not None
+    return turn.result
+
+
+# Errors of the API
+
+
+async def test_an_api_error_is_a_failure_although_it_is_called_success(
+    desk: Setup, version: str
+) -> None:
+    # E1: the newest CLI tries six times, in other forms, before it believes a 400.
+    refusals = [ApiError(status=400, message="No such luck.")] * (6 if version == NEWEST else 1)
+    it = await desk(*refusals, reply("better now"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        prompt = await client.say("hi")
+        turn = await prompt
+        events = await unread(client)
+        assert (await client.ask("again")).text == "better now"
+    result = result_of(turn)
+    assert (turn.outcome, turn.reason) == ("failed", "api_error")
+    assert "No such luck." in turn.text
+    assert (result.subtype, result.is_error) == ("success", True)
+    assert result.api_error_status == (None if it.version == OLDEST else 400)
+    [synthetic] = of(AssistantMessage, events)
+    assert synthetic.message.model == "<synthetic>"
+    assert synthetic.error is not None
+
+
+async def test_an_overloaded_api_is_tried_again(desk: Setup) -> None:
+    # E2: the oldest CLI does so without a word.
+    it = await desk(ApiError(status=529), reply("there you are"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        turn = await (await client.say("hi"))
+        retries: list[ApiRetryMessage] = of(ApiRetryMessage, await unread(client))
+    assert (turn.outcome, turn.text) == ("finished", "there you are")
+    expected = [] if it.version == OLDEST else [(1, 529)]
+    assert [(each.attempt, each.error_status) for each in retries] == expected
+    assert len(conversation(it)) == 2
+
+
+async def test_retries_come_to_an_end_that_is_a_failure(desk: Setup) -> None:
+    # E2
+    it = await desk(*[ApiError(status=500)] * 10)
+    client = await it.client(env={"CLAUDE_CODE_MAX_RETRIES": "1"})
+    async with asyncio.timeout(DEADLINE):
+        turn = await client.ask("hi")
+    assert (turn.outcome, turn.reason) == ("failed", "api_error")
+    assert result_of(turn).api_error_status == (None if it.version == OLDEST else 500)
+
+
+@newest
+async def test_a_refused_key_is_tried_again_too(desk: Setup) -> None:
+    # E2
+    it = await desk(ApiError(status=401), reply("welcome"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        turn = await (await client.say("hi"))
+        [retry] = of(ApiRetryMessage, await unread(client))
+    assert turn.text == "welcome"
+    assert (retry.error_status, retry.error) == (401, "authentication_failed")
+
+
+async def test_without_a_key_the_turn_fails_at_once(desk: Setup) -> None:
+    # E2
+    it = await desk(reply("never said"))
+    client = await it.client(env={"ANTHROPIC_API_KEY": ""})
+    async with asyncio.timeout(DEADLINE):
+        turn = await client.ask("hi")
+    assert turn.outcome == "failed"
+    assert "/login" in turn.text
+    assert it.model.requests == []
+
+
+async def test_a_malformed_event_of_the_model_is_passed_over(desk: Setup) -> None:
+    # E6
+    it = await desk(Broken(reply=reply("whole"), after=2, how="malformed"), reply("again"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        turn = await client.ask("hi")
+    assert turn.outcome == "finished"
+    assert turn.text in ("whole", "again")
+
+
+async def test_a_stream_that_breaks_off_is_asked_for_again(desk: Setup) -> None:
+    # E6
+    broken = reply(text("half "), gate("cut"), text("a sentence"))
+    it = await desk(Broken(reply=broken, after=3), reply("a whole sentence"))
+    client = await it.client(include_partial_messages=True)
+    async with asyncio.timeout(DEADLINE):
+        prompt = await client.say("hi")
+        while (await next_of(client, StreamEvent)).text != "half ":
+            pass
+        it.model.release("cut")
+        turn = await prompt
+        events = await unread(client)
+    assert (turn.outcome, turn.text) == ("finished", "a whole sentence")
+    assert [line.text for line in of(AssistantMessage, events)] == ["a whole sentence"]
+
+
+# Limits
+
+
+async def test_a_turn_out_of_turns_failed_and_the_next_counts_anew(desk: Setup) -> None:
+    # E4
+    it = await desk(reply(LIST), reply("next is fine"), reply("unused"))
+    client = await it.client(max_turns=1, on_permission=allow)
+    async with asyncio.timeout(DEADLINE):
+        turn = await client.ask("hi")
+        after = await client.ask("next")
+    result = result_of(turn)
+    assert (turn.outcome, result.subtype) == ("failed", "error_max_turns")
+    assert turn.reason == ("error_max_turns" if it.version == OLDEST else "max_turns")
+    assert result.is_error == (it.version != OLDEST)
+    assert turn.text == ("" if it.version == OLDEST else "Reached maximum number of turns (1)")
+    assert (after.outcome, after.text) == ("finished", "next is fine")
+
+
+async def test_a_spent_budget_stays_spent(desk: Setup) -> None:
+    # E4
+    it = await desk(reply(LIST, usage=DEAR), reply("one", usage=DEAR), reply("two"))
+    client = await it.client(max_budget_usd=0.01, on_permission=allow)
+    async with asyncio.timeout(DEADLINE):
+        first, second = await client.ask("hi"), await client.ask("again")
+    for turn in (first, second):
+        assert (turn.outcome, result_of(turn).subtype) == ("failed", "error_max_budget_usd")
+    assert first.cost_usd > 0.01
+
+
+# What a result carries
+
+
+async def test_structured_output_comes_with_the_turn(desk: Setup) -> None:
+    # E5
+    it = await desk(reply(tool("StructuredOutput", answer=42)), reply("forty-two"))
+    client = await it.client(json_schema=SCHEMA)
+    async with asyncio.timeout(DEADLINE):
+        turn = await client.ask("what is it?")
+    assert (turn.outcome, turn.structured_output) == ("finished", {"answer": 42})
+    if it.version == NEWEST:
+        assert json.loads(turn.text) == {"answer": 42}
+
+
+async def test_a_model_that_misses_the_schema_five_times_failed(desk: Setup) -> None:
+    # E5
+    it = await desk(*[reply(tool("StructuredOutput", answer="many"))] * 8)
+    client = await it.client(json_schema=SCHEMA)
+    async with asyncio.timeout(DEADLINE):
+        turn = await client.ask("what is it?")
+    assert turn.outcome == "failed"
+    assert result_of(turn).subtype == "error_max_structured_output_retries"
+    assert turn.structured_output is None
+    assert len(conversation(it)) == 5
+
+
+@newest
+async def test_a_model_that_ignores_the_schema_finishes_without_output(desk: Setup) -> None:
+    # E5
+    it = await desk(*[reply("I would rather talk")] * 10)
+    client = await it.client(json_schema=SCHEMA)
+    async with asyncio.timeout(DEADLINE):
+        turn = await client.ask("what is it?")
+    assert (turn.outcome, turn.structured_output) == ("finished", None)
+
+
+@older
+async def test_older_clis_press_a_model_that_ignores_the_schema_without_end(desk: Setup) -> None:
+    # E5: only an interrupt ends it.
+    it = await desk(*[reply("I would rather talk")] * 20, reply(gate("held"), "enough"))
+    client = await it.client(json_schema=SCHEMA)
+    async with asyncio.timeout(DEADLINE):
+        prompt = await client.say("what is it?")
+        await it.model.reached("held")
+        await client.interrupt()
+        turn = await prompt
+    assert (turn.outcome, turn.structured_output) == ("interrupted", None)
+    assert "You MUST call the StructuredOutput tool" in conversation(it)[-1].last
+
+
+async def test_the_tools_that_were_denied_are_listed(desk: Setup) -> None:
+    it = await desk(reply(tool("Bash", command="touch made", description="make")), reply("ok"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        turn = await client.ask("make it")
+    [denial] = result_of(turn).permission_denials
+    assert (turn.outcome, denial.tool_name) == ("finished", "Bash")
+    assert denial.tool_input["command"] == "touch made"
+    assert not (it.cwd / "made").exists()

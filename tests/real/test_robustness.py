@@ -1,0 +1,258 @@
+"""What is written to a CLI's stdin: nothing the client can say ends one, and what would is known.
+
+2.1.37 exits on a blank line and on any type of message it does not know; every CLI exits on what
+is no JSON. The first tests show what the client writes instead, the last ones that those lines
+are as deadly as they are said to be.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from pilothouse import (
+    Allow,
+    Client,
+    ControlError,
+    Deny,
+    Hooks,
+    PermissionRequest,
+    SessionEnded,
+    UsageError,
+)
+from pilothouse.client.launch import prepare
+from pilothouse.testing.scenario import Raw, Step, gate, reply, text, tool
+from pilothouse.transport import StdioTransport
+from tests.real.desk import DEADLINE, VERSIONS, Desk, Setup
+
+ODD_TEXTS = [
+    "naïve ☕ 🚢 日本語 \N{ZERO WIDTH JOINER}",
+    "line one\nline two\r\nline three\rline four",
+    "separators \u2028 \u2029 \x85 \x0b \x0c and \x00 \x1b[31m \x7f",
+    'quotes " \\ \\" and {"type":"user"}\n{"type":"unknown"}\n',
+    "a lone \ud83d half",
+]
+CLIENT_TYPES = {
+    "control_request",
+    "control_response",
+    "keep_alive",
+    "update_environment_variables",
+    "user",
+}
+
+
+class Tap(StdioTransport):
+    """A real CLI's stdin and stdout, with all that was written to it kept."""
+
+    written = b""
+
+    def write(self, data: bytes) -> None:
+        self.written += data
+        super().write(data)
+
+
+async def tapped(it: Desk, **given: Any) -> tuple[Client, Tap]:
+    options = it.options(**given)
+    launch = prepare(options)
+    tap = Tap(launch.argv, cwd=launch.cwd, env=launch.env)
+    return await it.stack.enter_async_context(Client(options, transport=tap)), tap
+
+
+async def test_all_kinds_of_traffic_leave_every_cli_alive(desk: Setup, version: str) -> None:
+    # G1-G8, B17, C14
+    it = await desk(
+        reply("one"),
+        reply(tool("Bash", command="touch allowed")),
+        reply(tool("Bash", command="touch denied")),
+        reply(tool("Bash", command="touch broken")),
+        reply("two"),
+        reply("held", gate("held")),
+        reply("the end"),
+    )
+
+    async def decide(request: PermissionRequest) -> Allow | Deny:
+        if "broken" in request.input["command"]:
+            raise RuntimeError("a handler with a fault \ud83d in it")
+        return Allow() if "allowed" in request.input["command"] else Deny("no \u2028 thanks")
+
+    hooks = Hooks()
+
+    @hooks.on("PreToolUse")
+    async def watch(_: Any) -> None:
+        return None
+
+    client, tap = await tapped(it, on_permission=decide, hooks=hooks)
+    async with asyncio.timeout(DEADLINE):
+        client.keep_alive()
+        assert (await client.ask("hello")).text == "one"
+        assert (await client.ask("use tools")).text == "two"
+        if version != "2.1.325":
+            await client.update_environment({"FLAVOUR": "salty \ud83d"})
+        await client.set_permission_mode("plan")
+        await client.set_permission_mode("default")
+        await client.set_model("sonnet")
+        await client.set_model(None)
+        await client.set_max_thinking_tokens(None)
+        await client.mcp_status()
+        await client.mcp_message("nobody", {"jsonrpc": "2.0", "method": "x"})
+        for refused in (client.mcp_reconnect("nobody"), client.control("no_such_control")):
+            with pytest.raises(ControlError):
+                await refused
+        prompt = await client.say("and stop")
+        await it.model.reached("held")
+        client.keep_alive()
+        await client.interrupt()
+        assert (await prompt).outcome == "interrupted"
+        assert (await client.ask("still there?")).text == "the end"
+    assert (it.cwd / "allowed").exists()
+    assert not (it.cwd / "denied").exists()
+    assert not (it.cwd / "broken").exists()
+    _check_lines(tap.written)
+
+
+def _check_lines(written: bytes) -> None:
+    # G6: one JSON object a line, with nothing but a newline between them.
+    assert written.endswith(b"\n")
+    assert b"\r" not in written
+    lines = written.removesuffix(b"\n").split(b"\n")
+    messages = [json.loads(line) for line in lines]
+    assert {message["type"] for message in messages} <= CLIENT_TYPES
+    assert all("request" in each for each in messages if each["type"] == "control_request")
+
+
+async def test_odd_texts_arrive_at_the_model_as_they_were_said(desk: Setup, version: str) -> None:
+    # G5, G6
+    it = await desk(*(reply("ok") for _ in ODD_TEXTS))
+    client, tap = await tapped(it)
+    async with asyncio.timeout(DEADLINE):
+        for number, words in enumerate(ODD_TEXTS, 1):
+            assert (await client.ask(words)).outcome == "finished"
+            heard = json.dumps(it.model.requests[number - 1].body["messages"])
+            # Half of a surrogate pair is no character; the newest replaces it.
+            kept = words.replace("\ud83d", "\ufffd") if version == "2.1.325" else words
+            said = json.dumps(kept)[1:-1]
+            assert said in heard
+    _check_lines(tap.written)
+
+
+async def test_a_lone_surrogate_in_a_tools_input_is_echoed_unharmed(desk: Setup) -> None:
+    # B2: an answer carries the whole input, whatever the model put in it.
+    it = await desk(reply(*_write("half.txt", r"half \ud83d here")), reply("written"))
+    seen: list[str] = []
+
+    async def decide(request: PermissionRequest) -> Allow:
+        seen.append(request.input["content"])
+        return Allow()
+
+    client = await it.client(on_permission=decide)
+    async with asyncio.timeout(DEADLINE):
+        assert (await client.ask("write")).text == "written"
+    [content] = seen
+    assert content.startswith("half ")
+    assert content.endswith(" here")
+    assert (it.cwd / "half.txt").read_text() == "half \ufffd here"
+
+
+def _write(name: str, escaped: str) -> list[Step]:
+    """A call of Write, event by event: its input stands here as JSON text."""
+    call = {"type": "tool_use", "id": "toolu_half", "name": "Write", "input": {}}
+    given = f'{{"file_path": "{name}", "content": "{escaped}"}}'
+    delta = {"type": "input_json_delta", "partial_json": given}
+    return [
+        Raw({"type": "content_block_start", "index": 0, "content_block": call}),
+        Raw({"type": "content_block_delta", "index": 0, "delta": delta}),
+        Raw({"type": "content_block_stop", "index": 0}),
+    ]
+
+
+@pytest.mark.parametrize("megabytes", [2, 20])
+async def test_a_prompt_of_many_megabytes_arrives_whole(
+    desk: Setup, version: str, megabytes: int
+) -> None:
+    # A16: the newest counts the tokens itself and does not send what no model would take.
+    it = await desk(reply("long"), reply("short"))
+    client = await it.client()
+    words = "0123456789abcdef " * (megabytes * 1_000_000 // 17)
+    async with asyncio.timeout(DEADLINE):
+        turn = await client.ask(words)
+        if version == "2.1.325" and megabytes == 20:
+            assert (turn.outcome, turn.text) == ("failed", "Prompt is too long")
+            assert (await client.mcp_status()).servers == []
+            return
+        assert turn.text == "long"
+        assert (await client.ask("again")).text == "short"
+    assert words in it.model.requests[0].last
+
+
+async def test_prompts_that_are_none_are_not_sent(desk: Setup) -> None:
+    # G1
+    it = await desk(reply("fine"))
+    client, tap = await tapped(it)
+    before = tap.written
+    async with asyncio.timeout(DEADLINE):
+        for nothing in ("", []):
+            with pytest.raises(UsageError):
+                await client.say(nothing)
+        assert tap.written == before
+        assert (await client.ask("hi")).text == "fine"
+
+
+async def test_a_prompt_said_twice_under_one_uuid_is_answered_once(desk: Setup) -> None:
+    # G9: no CLI starts a second turn for it, and only the newest says so.
+    it = await desk(reply("once"), reply("twice"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        first = await client.say("hi")
+        assert (await first).text == "once"
+        second = await client.say("hi", uuid=first.uuid)
+        assert (await second).outcome == "cancelled"
+        assert (await client.ask("and now")).text == "twice"
+
+
+# What ends a CLI
+
+ALL: set[str] = set(VERSIONS)
+DEADLY: dict[str, tuple[bytes, set[str]]] = {
+    "no JSON": (b"{nonsense\n", ALL),
+    "null": (b"null\n", ALL),
+    "user without message": (b'{"type":"user"}\n', ALL),
+    "user of another role": (b'{"type":"user","message":{"role":"x","content":"y"}}\n', ALL),
+    "control_request without a body": (b'{"type":"control_request","request_id":"1"}\n', ALL),
+    "an empty line": (b"\n", {"2.1.37"}),
+    "blanks": (b"  \n", {"2.1.37", "2.1.119"}),
+    "an unknown type": (b'{"type":"no_such_type"}\n', {"2.1.37"}),
+    "a cancel of ours": (b'{"type":"control_cancel_request","request_id":"1"}\n', {"2.1.37"}),
+    "a carriage return": (b'{"type":"keep_alive"}\r\n', set()),
+    "invalid UTF-8": (b'{"type":"keep_alive","x":"\xff\xfe"}\n', set()),
+}
+
+
+@pytest.mark.parametrize("kind", DEADLY)
+async def test_a_deadly_line_ends_the_cli_and_every_waiter_is_told(
+    desk: Setup, version: str, kind: str
+) -> None:
+    # G1-G6, B17, C14
+    line, ends = DEADLY[kind]
+    it = await desk(reply(text("held"), gate("held")), reply("fine"))
+    client, tap = await tapped(it)
+    async with asyncio.timeout(DEADLINE):
+        prompt = await client.say("hi")
+        await it.model.reached("held")
+        tap.write(line)
+        if version not in ends:
+            it.model.release("held")
+            assert (await prompt).outcome == "finished"
+            assert (await client.ask("still there?")).text == "fine"
+            return
+        with pytest.raises(SessionEnded) as caught:
+            await prompt
+        assert caught.value.exit_code == 1
+        with pytest.raises(SessionEnded):
+            await client.mcp_status()
+        async with aclosing(client.read()) as events:
+            with pytest.raises(SessionEnded):
+                _ = [event async for event in events]
