@@ -1,4 +1,4 @@
-"""What holds for every test: the hypothesis profiles, which tests run, and no skips in CI."""
+"""What holds for every test: no network, the hypothesis profiles, which tests run, no skips in CI."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Generator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from pilothouse.testing.isolation import enter_network_namespace
 
 IN_CI = os.environ.get("CI") == "true"
 PROVING = os.environ.get("PILOTHOUSE_PROVE") == "1"
@@ -21,6 +23,18 @@ settings.register_profile(
     suppress_health_check=[HealthCheck.too_slow],
 )
 settings.load_profile("long" if PROVING else "short")
+
+
+ISOLATED = "PILOTHOUSE_TESTS_ISOLATED"
+
+
+def pytest_configure() -> None:
+    """Leave the network: the tests, what they start and every worker see loopback alone.
+
+    Only the tests that need the real service keep it.
+    """
+    if not WITH_E2E and ISOLATED not in os.environ:
+        os.environ[ISOLATED] = str(enter_network_namespace())
 
 
 def is_left_out(item: pytest.Item) -> bool:

@@ -1,7 +1,7 @@
 """A real CLI, a scripted model, and a home of their own for each test.
 
-The whole test process moves into a network namespace with nothing but loopback, so that the
-scripted model and every CLI meet there and nothing leaves the machine.
+The test process is in a network namespace with nothing but loopback: the scripted model and every
+CLI meet there and nothing leaves the machine.
 """
 
 from __future__ import annotations
@@ -13,8 +13,6 @@ from typing import Any
 
 import pytest
 
-from pilothouse.testing.isolation import enter_network_namespace
-from pilothouse.testing.real_cli import fetch
 from pilothouse.testing.scenario import AnyReply, Scenario
 from pilothouse.testing.scripted_model import ScriptedModel
 from tests.real.desk import CACHE, VERSIONS, Desk, Setup
@@ -22,8 +20,8 @@ from tests.real.desk import CACHE, VERSIONS, Desk, Setup
 
 def pytest_configure() -> None:
     for version in VERSIONS:
-        fetch(version, CACHE)
-    enter_network_namespace()
+        if not (CACHE / version / "claude").exists():
+            raise pytest.UsageError(f"there is no CLI {version} in {CACHE}: run ./scripts/test")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

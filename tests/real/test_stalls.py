@@ -118,7 +118,7 @@ async def test_an_idle_session_is_not_stalled(desk: Setup) -> None:
         await client.ask("1")
         await client.wait_idle()
         assert client.waiting_on is None
-        client.report_stall(QUIET)
+        client._report_stall(QUIET)
         prompt = await client.say("2")
         await it.model.reached("held")
         stalled = await next_of(client, Stalled)

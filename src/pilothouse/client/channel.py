@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Protocol, assert_never, cast
+from dataclasses import dataclass
+from typing import Any, assert_never, cast
 
 from pilothouse.errors import CLINotStarted, ControlTimeout, SessionEnded
 from pilothouse.protocol import (
@@ -43,20 +44,15 @@ class Refusal(Exception):
         self.code = code
 
 
-class Listener(Protocol):
+@dataclass(frozen=True, slots=True)
+class Listener:
     """Whom a channel tells. Called from the event loop; must not block."""
 
-    def messages_received(
-        self, events: list[Message | LineRejected], kinds: set[type[Any]]
-    ) -> None:
-        """Take what arrived, in order; `kinds` are the classes among it."""
-        ...
-
-    def last_words(self) -> str:
-        """What the CLI said was wrong, if it said so in a message."""
-        ...
-
-    def ended(self, error: SessionEnded) -> None: ...
+    messages_received: Callable[[list[Message | LineRejected], set[type[Any]]], None]
+    """Takes what arrived, in order, and the classes among it."""
+    last_words: Callable[[], str]
+    """Tells what the CLI said was wrong, if it said so in a message."""
+    ended: Callable[[SessionEnded], None]
 
 
 _SPECIAL = frozenset({RequestReceived, ResponseReceived, RequestCancelled, StreamEnded})

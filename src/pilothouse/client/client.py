@@ -10,11 +10,13 @@ The client only joins the parts: the channel carries, the server answers, the tr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
+
+from msgspec import UNSET, UnsetType
 
 from pilothouse.errors import ControlError, ControlTimeout, SessionEnded, Unsupported, UsageError
 from pilothouse.protocol import (
@@ -35,7 +37,7 @@ from pilothouse.protocol import (
 from pilothouse.transport import StdioTransport, Transport
 
 from .bypass import BypassGate
-from .channel import Channel
+from .channel import Channel, Listener
 from .controls import Controls
 from .deadlines import deadline_for
 from .inbox import Inbox
@@ -114,7 +116,8 @@ class Client(Controls):
             features=lambda: self.features,
             spawn=lambda work: self._live().spawn(work),
         )
-        self._channel = Channel(transport, self, server.serve, max_line=self.options.max_line)
+        listener = Listener(self._messages_received, self._last_words, self._ended)
+        self._channel = Channel(transport, listener, server.serve, max_line=self.options.max_line)
         try:
             for name, host in self._tools.items():
                 await host.start(partial(self.mcp_message, name))
@@ -127,7 +130,7 @@ class Client(Controls):
     async def _greet(self, launch: Launch) -> InitializeResult:
         self._update_idle()
         if self.options.stall_after is not None:
-            self._stall = _StallWatch(self, self.options.stall_after)
+            self._stall = _StallWatch(self._report_stall, self.options.stall_after)
         self.initialization = greeting = await self.request(launch.initialize)
         self.features = Features(
             version=parse_version(greeting.claude_code_version),
@@ -178,6 +181,7 @@ class Client(Controls):
 
     @property
     def pid(self) -> int | None:
+        """The CLI's process, once it was started."""
         return None if self._channel is None else self._channel.pid
 
     @property
@@ -278,13 +282,19 @@ class Client(Controls):
 
     # Control
 
-    async def request(self, request: Request[R], *, deadline: float | None = None) -> R:
-        """Send one control request and wait for its typed answer."""
+    async def request(
+        self, request: Request[R], *, deadline: float | UnsetType | None = UNSET
+    ) -> R:
+        """Send one control request and wait for its typed answer.
+
+        `deadline` is in seconds, None for no limit; otherwise the subtype's own holds.
+        """
         subtype = request.subtype
         self._gate.check_request(subtype, request)
         self.features.check(subtype)
-        seconds = deadline or deadline_for(subtype, self.options.deadlines)
-        response = await self._live().request(request, seconds)
+        if deadline is UNSET:
+            deadline = deadline_for(subtype, self.options.deadlines)
+        response = await self._live().request(request, deadline)
         if response.subtype != "error":
             return read_reply(request, response)
         error = response.error or "refused"
@@ -330,7 +340,7 @@ class Client(Controls):
 
     # What the channel tells
 
-    def messages_received(
+    def _messages_received(
         self, events: list[Message | LineRejected], kinds: set[type[Any]]
     ) -> None:
         if self._stall is not None:
@@ -344,11 +354,11 @@ class Client(Controls):
             self._learn(next(e for e in reversed(events) if isinstance(e, InitMessage)))
         self._update_idle()
 
-    def last_words(self) -> str:
+    def _last_words(self) -> str:
         turn = self.last_turn
         return turn.text if turn is not None and turn.outcome == "failed" else ""
 
-    def ended(self, error: SessionEnded) -> None:
+    def _ended(self, error: SessionEnded) -> None:
         for prompt in self._prompts.values():
             prompt.fail(error)
         self._prompts.clear()
@@ -384,7 +394,7 @@ class Client(Controls):
         else:
             self._idle.clear()
 
-    def report_stall(self, seconds: float) -> None:
+    def _report_stall(self, seconds: float) -> None:
         waiting = self.waiting_on
         if waiting is not None:
             self._inbox.put([Stalled(seconds, waiting)])
@@ -408,8 +418,8 @@ def _asked_for(message: ControlRequest) -> WaitingOn | None:
 class _StallWatch:
     """Reports each silence of a running session once."""
 
-    def __init__(self, client: Client, after: float) -> None:
-        self._client = client
+    def __init__(self, report: Callable[[float], None], after: float) -> None:
+        self._report = report
         self._after = after
         self._loop = asyncio.get_running_loop()
         self._heard = self._loop.time()
@@ -427,6 +437,6 @@ class _StallWatch:
         silent = self._loop.time() - self._heard
         if silent >= self._after and not self._reported:
             self._reported = True
-            self._client.report_stall(silent)
+            self._report(silent)
         wait = self._after if self._reported else self._after - silent
         self._timer = self._loop.call_later(max(wait, 0.01), self._look)

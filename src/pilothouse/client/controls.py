@@ -106,11 +106,13 @@ class Controls(ABC):
     """What can be asked of a running CLI. Each raises `ControlError` where the CLI refuses."""
 
     @abstractmethod
-    async def request(self, request: Request[R], *, deadline: float | None = None) -> R:
+    async def request(
+        self, request: Request[R], *, deadline: float | UnsetType | None = UNSET
+    ) -> R:
         """Send one control request and wait for its typed answer."""
 
     async def control(
-        self, subtype: str, *, deadline: float | None = None, **fields: Any
+        self, subtype: str, *, deadline: float | UnsetType | None = UNSET, **fields: Any
     ) -> JsonObject:
         """Any other control request, with its fields as they are on the wire."""
         untyped = UntypedRequest(kind=subtype, fields=fields)

@@ -317,7 +317,7 @@ def _environment(options: Options, inherited: Mapping[str, str]) -> dict[str, st
     if options.client_app is not None:
         env["CLAUDE_AGENT_SDK_CLIENT_APP"] = options.client_app
     if options.cwd is not None:
-        env["PWD"] = str(options.cwd)
+        env["PWD"] = str(Path(options.cwd).absolute())
     return env | dict(options.env)
 
 

@@ -13,7 +13,7 @@ from pilothouse.protocol.wire import JsonObject
 if TYPE_CHECKING:
     from .elicitation import Dialog, DialogAnswer, ElicitationAnswer, ElicitationRequest
     from .hooks import Hooks
-    from .permissions import Answer, PermissionRequest
+    from .permissions import Answer, PermissionRequest, PlanRequest, QuestionRequest
     from .tools import ToolServer
 
 __all__ = ["Effort", "Options", "SettingSource"]
@@ -22,6 +22,8 @@ Effort = Literal["low", "medium", "high", "xhigh", "max"]
 SettingSource = Literal["user", "project", "local"]
 
 PermissionHandler = Callable[["PermissionRequest"], Awaitable["Answer"]]
+QuestionHandler = Callable[["QuestionRequest"], Awaitable["Answer"]]
+PlanHandler = Callable[["PlanRequest"], Awaitable["Answer"]]
 ElicitationHandler = Callable[["ElicitationRequest"], Awaitable["ElicitationAnswer"]]
 DialogHandler = Callable[["Dialog"], Awaitable["DialogAnswer"]]
 
@@ -116,7 +118,6 @@ class Options:
     # What it reports
     include_partial_messages: bool = False
     include_hook_events: bool = False
-    replay_user_messages: bool = False
     session_mirror: bool = False
     prompt_suggestions: bool | None = None
     agent_progress_summaries: bool | None = None
@@ -128,8 +129,8 @@ class Options:
 
     # Who answers
     on_permission: PermissionHandler | None = None
-    on_question: PermissionHandler | None = None
-    on_plan: PermissionHandler | None = None
+    on_question: QuestionHandler | None = None
+    on_plan: PlanHandler | None = None
     on_elicitation: ElicitationHandler | None = None
     on_dialog: DialogHandler | None = None
     dialog_kinds: Sequence[str] = ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from pilothouse.errors import BypassNotAllowed
@@ -24,7 +24,7 @@ from .cancellation import is_being_cancelled
 from .channel import Refusal
 from .elicitation import Dialog, ElicitationRequest
 from .hooks import HookFailed, Spawn, refused_output
-from .options import Options, PermissionHandler
+from .options import Options
 from .permissions import (
     Allow,
     Answer,
@@ -84,15 +84,9 @@ class Server:
                 )
 
     async def _permission(self, request: PermissionRequest) -> Any:
-        handler = self._handler(request)
-        if self._remembered.covers(request):
-            answer: Answer = Allow()
-        elif handler is None:
-            answer = Deny(f"Nobody here answers for {request.tool_name}.")
-        else:
-            answer = await _asked(handler, request)
+        answer = Allow() if self._remembered.covers(request) else await self._answer(request)
+        features = self._features()
         try:
-            features = self._features()
             result = settle(
                 request,
                 answer,
@@ -107,13 +101,26 @@ class Server:
         self._remembered.note(request, answer)
         return result
 
-    def _handler(self, request: PermissionRequest) -> PermissionHandler | None:
-        special: PermissionHandler | None = None
-        if isinstance(request, QuestionRequest):
-            special = self._options.on_question
-        elif isinstance(request, PlanRequest):
-            special = self._options.on_plan
-        return special or self._options.on_permission
+    async def _answer(self, request: PermissionRequest) -> Answer:
+        """What the handler for it says; one that fails denies, with the reason."""
+        try:
+            asking = self._asking(request)
+            if asking is None:
+                return Deny(f"Nobody here answers for {request.tool_name}.")
+            return await asking
+        except (asyncio.CancelledError, Exception) as error:
+            if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
+                raise
+            log.exception("the handler for %s failed; denied", request.tool_name)
+            return Deny(f"The permission handler failed: {type(error).__name__}: {error}")
+
+    def _asking(self, request: PermissionRequest) -> Awaitable[Answer] | None:
+        options = self._options
+        if isinstance(request, QuestionRequest) and options.on_question is not None:
+            return options.on_question(request)
+        if isinstance(request, PlanRequest) and options.on_plan is not None:
+            return options.on_plan(request)
+        return None if options.on_permission is None else options.on_permission(request)
 
     async def _hook(self, callback: HookCallback) -> JsonObject:
         if self._options.hooks is None:
@@ -147,13 +154,3 @@ class Server:
         if self._options.on_dialog is None or dialog.kind not in self._options.dialog_kinds:
             return None
         return (await self._options.on_dialog(dialog)).payload()
-
-
-async def _asked(handler: PermissionHandler, request: PermissionRequest) -> Answer:
-    try:
-        return await handler(request)
-    except (asyncio.CancelledError, Exception) as error:
-        if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
-            raise
-        log.exception("the handler for %s failed; denied", request.tool_name)
-        return Deny(f"The permission handler failed: {type(error).__name__}: {error}")
