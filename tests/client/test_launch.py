@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from pilothouse import Hooks, InvalidOption, Options
+from pilothouse import Hooks, InvalidOption, Options, __version__
 from pilothouse.client.launch import ENCLOSING_SESSION, LONGEST_ARGUMENT, Launch, prepare
 
 CLI = "/bin/true"
@@ -174,7 +174,11 @@ def test_a_start_without_options_says_only_what_the_protocol_needs():
         "--replay-user-messages",
         f"--session-id={SESSION}",
     ]
-    assert set(start.env) == {"CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS", "PILOTHOUSE_VERSION"}
+    assert start.env == {
+        "CLAUDE_AGENT_SDK_CLIENT_APP": f"pilothouse/{__version__}",
+        "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1",
+        "PILOTHOUSE_VERSION": __version__,
+    }
     assert start.cwd is None
     assert said(start) == {}
 
@@ -359,3 +363,8 @@ def test_the_cli_is_found_by_the_environment_it_gets(tmp_path: Path):
     program.chmod(0o755)
     start = prepare(Options(env={"PATH": str(tmp_path)}, inherit_env=False))
     assert start.argv[0] == str(program)
+
+
+def test_half_of_a_surrogate_pair_is_refused_by_the_name_of_its_flag():
+    with pytest.raises(InvalidOption, match="--system-prompt holds half"):
+        launch(system_prompt="\ud83d")

@@ -97,6 +97,8 @@ def prepare(
     files = _Files()
     session_id = _session_id(options)
     argv = [str(cli), *_flags(options, session_id, servers, files)]
+    for argument in argv:
+        _check_text(argument)
     return Launch(
         argv=argv,
         env=_environment(options, inherited),
@@ -123,6 +125,14 @@ def _check(options: Options) -> None:
         raise InvalidOption("system_prompt and system_prompt_file exclude each other")
     if options.permission_prompt_tool and options.answers_permissions:
         raise InvalidOption("permission_prompt_tool and on_permission exclude each other")
+
+
+def _check_text(argument: str) -> None:
+    try:
+        os.fsencode(argument)
+    except UnicodeEncodeError as error:
+        flag = argument.partition("=")[0]
+        raise InvalidOption(f"{flag} holds half of a surrogate pair, which is no text") from error
 
 
 def _is_uuid(text: str) -> bool:
@@ -250,7 +260,7 @@ def _prompt_flags(options: Options, files: _Files) -> dict[str, str]:
         ("system-prompt", options.system_prompt),
         ("append-system-prompt", options.append_system_prompt),
     ):
-        if text is not None and len(text.encode()) > LONGEST_ARGUMENT:
+        if text is not None and _size(text) > LONGEST_ARGUMENT:
             flags[f"{name}-file"] = files.write(f"{name}.md", text)
         elif text is not None:
             flags[name] = text
@@ -268,11 +278,15 @@ def _mcp_flags(options: Options, servers: Sequence[str], files: _Files) -> dict[
     return _given({"mcp-config": _json_argument("mcp-config", {"mcpServers": configured}, files)})
 
 
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
+
+
 def _json_argument(name: str, value: str | Path | JsonObject | None, files: _Files) -> str | None:
     if value is None or isinstance(value, Path):
         return None if value is None else str(value)
     text = value if isinstance(value, str) else encode_json(value).decode()
-    if len(text.encode()) > LONGEST_ARGUMENT:
+    if _size(text) > LONGEST_ARGUMENT:
         return files.write(f"{name}.json", text)
     return text
 
@@ -307,15 +321,14 @@ def _repeated(options: Options) -> Iterator[str]:
 
 def _environment(options: Options, inherited: Mapping[str, str]) -> dict[str, str]:
     env = {name: value for name, value in inherited.items() if name not in ENCLOSING_SESSION}
-    # No CLAUDE_CODE_ENTRYPOINT of ours: under a name it does not know a CLI offers other agents
-    # and tools (2.1.119 leaves out Glob and Grep). Left alone it says `sdk-cli`.
+    # Our tag is the client app. CLAUDE_CODE_ENTRYPOINT is left to the CLI, which says `sdk-cli`:
+    # under a name it does not know it offers other agents and tools (2.1.119 no Glob, no Grep).
+    env["CLAUDE_AGENT_SDK_CLIENT_APP"] = options.client_app or f"pilothouse/{__version__}"
     env["PILOTHOUSE_VERSION"] = __version__
     # Without it no CLI says when it is idle.
     env["CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS"] = "1"
     if options.enable_file_checkpointing:
         env["CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"] = "1"
-    if options.client_app is not None:
-        env["CLAUDE_AGENT_SDK_CLIENT_APP"] = options.client_app
     if options.cwd is not None:
         env["PWD"] = str(Path(options.cwd).absolute())
     return env | dict(options.env)
