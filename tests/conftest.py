@@ -1,4 +1,4 @@
-"""What holds for every test: no network, the hypothesis profiles, which tests run, no skips in CI."""
+"""What holds for every test: no network, hypothesis profiles, which tests run, no skips in CI."""
 
 from __future__ import annotations
 

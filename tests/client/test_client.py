@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -150,7 +151,7 @@ async def test_a_permission_is_answered_before_ten_thousand_unread_messages_are_
         assert sum(getattr(event, "type", "") == "new_kind" for event in unread) == 10_000
 
 
-async def _until_closed(client: Client) -> Any:
+async def _until_closed(client: Client) -> AsyncIterator[Any]:
     events = client.read()
     await client.aclose()
     async for event in events:

@@ -79,7 +79,7 @@ class _Files:
         if self.folder is None:
             self.folder = Path(tempfile.mkdtemp(prefix="pilothouse-"))
         path = self.folder / name
-        path.write_bytes(text.encode() if isinstance(text, str) else text)
+        path.write_bytes(text.encode("utf-8", "replace") if isinstance(text, str) else text)
         return str(path)
 
 
