@@ -19,7 +19,7 @@ from pilothouse import (
     Skip,
     ToolRequest,
 )
-from pilothouse.client.permissions import Answer, as_request, settle
+from pilothouse.client.permissions import Answer, Remembered, as_request, settle
 from pilothouse.protocol import AddRules, CanUseTool, PermissionRule, SetMode
 from pilothouse.protocol.control import decode_inbound
 from pilothouse.protocol.wire import encode_json, members
@@ -206,3 +206,69 @@ def test_feedback_on_a_plan_is_what_the_model_reads() -> None:
 def test_set_mode_is_an_update_like_any_other() -> None:
     answer = settled(asked("Bash", {}), Allow(updates=[SetMode(mode="plan")]))
     assert answer["updatedPermissions"][0]["mode"] == "plan"
+
+
+# What is remembered, and no more
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("Bash", {"command": "rm -rf build/*"}),
+        ("Write", {"file_path": "/x"}),
+        ("WebFetch", {"url": "https://example.org"}),
+    ],
+)
+def test_what_no_rule_can_mean_alone_is_not_remembered_as_one(
+    tool: str, given: dict[str, Any]
+) -> None:
+    assert "updatedPermissions" not in settled(asked(tool, given), Allow(remember=True))
+
+
+def test_a_cli_that_wants_no_rule_gets_none() -> None:
+    request = asked("Bash", {"command": "ls"}, suppress_always_allow_rule=True)
+    assert "updatedPermissions" not in settled(request, Allow(remember=True))
+
+
+def test_the_same_call_is_remembered_whatever_its_description() -> None:
+    remembered = Remembered()
+    remembered.note(asked("Bash", {"command": "make", "description": "a"}), Allow(remember=True))
+    assert remembered.covers(asked("Bash", {"command": "make", "description": "b"}))
+    assert not remembered.covers(asked("Bash", {"command": "make all"}))
+
+
+def test_an_edited_call_is_remembered_as_it_was_edited() -> None:
+    remembered = Remembered()
+    edited = Allow(updated_input={"command": "make"}, remember=True)
+    remembered.note(asked("Bash", {"command": "rm"}), edited)
+    assert remembered.covers(asked("Bash", {"command": "make"}))
+    assert not remembered.covers(asked("Bash", {"command": "rm"}))
+
+
+def test_what_was_not_to_be_remembered_is_not() -> None:
+    remembered = Remembered()
+    remembered.note(asked("Bash", {"command": "make"}), Allow())
+    remembered.note(asked("Bash", {"command": "make"}), Deny())
+    assert not remembered.covers(asked("Bash", {"command": "make"}))
+
+
+@pytest.mark.parametrize(
+    ("tool", "given", "fields"),
+    [
+        ("Bash", {"command": "make", "dangerouslyDisableSandbox": True}, {}),
+        ("Bash", {"command": "make"}, {"decision_reason_type": "safetyCheck"}),
+        ("Bash", {"command": "make"}, {"decision_reason_type": "hook"}),
+        ("Bash", {"command": "make"}, {"decision_reason_type": "rule"}),
+        ("Bash", {"command": "make"}, {"default_to_no": True}),
+        ("Bash", {"command": "make"}, {"suppress_always_allow_rule": True}),
+        ("Bash", {"command": "make"}, {"matched_ask_rule": {"source": "userSettings"}}),
+        ("mcp__ssh__exec", {"command": "make"}, {}),
+    ],
+)
+def test_another_call_or_a_special_reason_is_asked_all_the_same(
+    tool: str, given: dict[str, Any], fields: dict[str, Any]
+) -> None:
+    remembered = Remembered()
+    remembered.note(asked("Bash", {"command": "make"}), Allow(remember=True))
+    remembered.note(asked("mcp__ssh__exec", {"command": "make"}), Allow(remember=True))
+    assert not remembered.covers(asked(tool, given, **fields))

@@ -103,3 +103,39 @@ def test_what_goes_to_an_mcp_server_is_not_read(subtype: str):
 def test_a_control_request_is_read():
     with pytest.raises(BypassNotAllowed, match="apply_flag_settings"):
         shut.check_request("apply_flag_settings", {"settings": SETTINGS})
+
+
+SETTING = '{"permissions":{"defaultMode":"bypassPermissions"}}'
+UNREADABLE = {
+    "with a byte order mark": b"\xef\xbb\xbf" + SETTING.encode(),
+    "with half a surrogate pair": SETTING.replace("{", '{"x":"\\ud800",', 1).encode(),
+    "with bytes that are no text": SETTING.encode().replace(b"{", b'{"x":"\xff",', 1),
+    "with a comment, which is no JSON": b"// mine\n" + SETTING.encode(),
+}
+
+
+@pytest.mark.parametrize("content", UNREADABLE.values(), ids=list(UNREADABLE))
+def test_a_file_a_cli_might_read_another_way_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "s.json").write_bytes(content)
+    with pytest.raises(BypassNotAllowed):
+        BypassGate(allowed=False).check_options(Options(settings=tmp_path / "s.json"))
+
+
+@pytest.mark.parametrize("given", [{"settings": "s.json"}, {"extra_args": {"settings": "s.json"}}])
+def test_a_file_is_looked_for_where_the_cli_will_look(
+    tmp_path: Path, given: dict[str, Any]
+) -> None:
+    (tmp_path / "s.json").write_text(SETTING)
+    with pytest.raises(BypassNotAllowed):
+        BypassGate(allowed=False).check_options(Options(cwd=tmp_path, **given))
+
+
+@pytest.mark.parametrize("text", ["\ufeff" + SETTING, SETTING.replace("{", '{"x":"\ud800",', 1)])
+def test_a_text_a_cli_might_read_another_way_is_refused(text: str) -> None:
+    with pytest.raises(BypassNotAllowed):
+        BypassGate(allowed=False).check_options(Options(settings=text))
+
+
+def test_a_tuple_hides_nothing() -> None:
+    with pytest.raises(BypassNotAllowed):
+        BypassGate(allowed=False).check("x", ({"a": ({"mode": "bypassPermissions"},)},))

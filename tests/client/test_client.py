@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -14,12 +15,14 @@ from pilothouse import (
     ControlError,
     ControlTimeout,
     Deny,
+    InvalidOption,
     LineRejected,
     Options,
     PermissionRequest,
     ResultMessage,
     SessionEnded,
     Stalled,
+    ToolServer,
     Unsupported,
     UsageError,
     UserMessage,
@@ -104,7 +107,7 @@ async def test_two_readers_at_once_are_refused() -> None:
                 break
         first = asyncio.ensure_future(anext(client.read()))
         await asyncio.sleep(0)
-        with pytest.raises(RuntimeError, match="already reading"):
+        with pytest.raises(UsageError, match="already reading"):
             await anext(client.read())
         first.cancel()
 
@@ -333,7 +336,119 @@ async def test_environment_updates_are_refused_where_they_have_no_effect() -> No
         client.keep_alive()
 
 
+# Asking
+
+
+async def test_prompts_can_be_asked_side_by_side() -> None:
+    cli = ScriptedCLI()
+    async with Client(transport=cli.transport) as client:
+        both = asyncio.gather(client.ask("a"), client.ask("b"))
+        for _ in range(2):
+            sent = await cli.prompts.get()
+            cli.write(done(sent.uuid, result=sent.text))
+        assert [turn.text for turn in await both] == ["a", "b"]
+
+
+async def test_asking_beside_a_reader_leaves_the_reading_to_it() -> None:
+    cli, seen = ScriptedCLI(), asyncio.Event()
+
+    async def read(client: Client) -> None:
+        async for event in client:
+            if isinstance(event, ResultMessage):
+                seen.set()
+
+    async with Client(transport=cli.transport) as client:
+        reader = asyncio.ensure_future(read(client))
+        await asyncio.sleep(0)
+        asking = asyncio.ensure_future(client.ask("a"))
+        cli.write(done((await cli.prompts.get()).uuid))
+        assert (await asking).outcome == "finished"
+        await seen.wait()
+    await reader
+
+
 # The end
+
+
+async def test_nothing_is_sent_into_a_closed_input() -> None:
+    cli = ScriptedCLI()
+    async with Client(transport=cli.transport) as client:
+        client.close_input()
+        with pytest.raises(UsageError, match="input was closed"):
+            await client.say("hi")
+        with pytest.raises(UsageError, match="input was closed"):
+            await client.set_model("x")
+        assert client.idle
+        client.close_input()
+
+
+async def test_closing_does_not_wait_for_a_handler_that_will_not_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pilothouse.client.channel.END_FOLLOWS", 0.01)
+    cli, started, let_go = ScriptedCLI(), asyncio.Event(), asyncio.Event()
+
+    async def stubborn(request: PermissionRequest) -> Allow:
+        started.set()
+        while not let_go.is_set():
+            with suppress(asyncio.CancelledError):
+                await let_go.wait()
+        return Allow()
+
+    async with Client(Options(on_permission=stubborn), transport=cli.transport):
+        cli.ask("can_use_tool", **BASH)
+        await started.wait()
+    let_go.set()
+
+
+async def test_an_id_that_is_asked_again_after_its_withdrawal_is_served_and_ended() -> None:
+    cli, started, ended = ScriptedCLI(), asyncio.Queue[int](), asyncio.Queue[int]()
+
+    async def wait(request: PermissionRequest) -> Allow:
+        started.put_nowait(1)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.put_nowait(1)
+        return Allow()
+
+    asked = {
+        "type": "control_request",
+        "request_id": "x",
+        "request": {"subtype": "can_use_tool", **BASH},
+    }
+    async with Client(Options(on_permission=wait), transport=cli.transport):
+        cli.write(asked)
+        await started.get()
+        cli.write({"type": "control_cancel_request", "request_id": "x"}, asked)
+        await started.get()
+        await ended.get()
+    await ended.get()
+
+
+async def test_a_server_that_fails_to_end_keeps_nothing_else_from_ending() -> None:
+    class Stuck(ToolServer):
+        async def aclose(self) -> None:
+            raise OSError("stuck")
+
+        def copy(self, name: str) -> Stuck:
+            return self
+
+    cli = ScriptedCLI()
+    servers = {"stuck": Stuck([], name="stuck")}
+    async with Client(Options(mcp_servers=servers), transport=cli.transport) as client:
+        pass
+    with pytest.raises(SessionEnded):
+        await client.say("hi")
+
+
+async def test_options_that_no_cli_takes_are_refused_by_type() -> None:
+    for options in (
+        Options(mcp_servers={"bad name!": object()}),
+        Options(settings={"a": object()}),
+    ):
+        with pytest.raises(InvalidOption):
+            await Client(options, transport=ScriptedCLI().transport).connect()
 
 
 async def test_every_waiter_gets_the_same_error_with_code_and_stderr() -> None:
@@ -428,16 +543,6 @@ async def test_silence_in_a_turn_is_reported_with_what_it_waits_for() -> None:
         async for event in client:
             if isinstance(event, Stalled):
                 assert event.waiting_on.what == "api"
-                break
-
-
-async def test_a_prompt_that_is_met_with_silence_after_an_idle_time_is_reported() -> None:
-    cli = ScriptedCLI()
-    async with Client(Options(stall_after=0.01), transport=cli.transport) as client:
-        await asyncio.sleep(0.03)  # longer than the watch waits: it has looked, and seen idleness
-        await client.say("hi")
-        async for event in client:
-            if isinstance(event, Stalled):
                 break
 
 

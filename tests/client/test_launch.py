@@ -306,7 +306,6 @@ def test_options_that_contradict_each_other_are_refused(given: dict[str, Any]):
         ("append_system_prompt", "x" * (LONGEST_ARGUMENT + 1), "append-system-prompt-file", None),
         ("settings", '{"a": "' + "x" * LONGEST_ARGUMENT + '"}', "settings", None),
         ("settings", {"a": "x" * LONGEST_ARGUMENT}, "settings", "a"),
-        ("managed_settings", {"a": "x" * LONGEST_ARGUMENT}, "managed-settings", "a"),
         ("mcp_servers", {"a": {"command": "x" * LONGEST_ARGUMENT}}, "mcp-config", "mcpServers"),
     ],
 )
@@ -368,3 +367,13 @@ def test_the_cli_is_found_by_the_environment_it_gets(tmp_path: Path):
 def test_half_of_a_surrogate_pair_is_refused_by_the_name_of_its_flag():
     with pytest.raises(InvalidOption, match="--system-prompt holds half"):
         launch(system_prompt="\ud83d")
+
+
+def test_an_argument_no_command_line_can_hold_is_refused():
+    with pytest.raises(InvalidOption, match="--allowedTools is too long"):
+        launch(allowed_tools=["x" * 1000] * 200)
+
+
+def test_a_start_that_fails_leaves_no_file(tmp_path: Path):
+    with pytest.raises(TypeError):
+        prepare(Options(cli_path=CLI, system_prompt="x" * 200_000, settings={"a": object()}))

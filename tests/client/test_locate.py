@@ -90,3 +90,9 @@ def test_without_any_cli_the_error_says_what_to_do(places: Path):
         find_cli(None, {"HOME": str(places), "PATH": str(places)})
     with pytest.raises(CLINotFound):
         find_cli(None, {})
+
+
+def test_a_relative_name_is_made_absolute(places: Path, monkeypatch: pytest.MonkeyPatch):
+    program(places / "bin/claude")
+    monkeypatch.chdir(places)
+    assert find_cli("bin/claude", {}) == places / "bin/claude"

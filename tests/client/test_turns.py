@@ -205,6 +205,25 @@ def test_the_end_of_a_prompts_life_after_its_result_changes_nothing() -> None:
     assert len(tracker.receive([BEGUN, echo("a"), result(), ended])) == 1
 
 
+def test_a_turn_of_a_task_that_ended_during_another_turn_answers_nobody() -> None:
+    tracker = TurnTracker()
+    tracker.prompt_sent("first")
+    notified = message("system", subtype="task_notification", task_id="t")
+    tracker.receive([BEGUN, echo("first"), notified, result()])
+    tracker.prompt_sent("second")
+    (about_the_task,) = tracker.receive([BEGUN, result()])
+    assert about_the_task.prompts == ()
+    (turn,) = tracker.receive([BEGUN, echo("second"), result()])
+    assert turn.prompts == ("second",)
+
+
+def test_a_slash_command_is_answered_without_an_echo() -> None:
+    tracker = TurnTracker()
+    tracker.prompt_sent("command", is_echoed=False)
+    (turn,) = tracker.receive([BEGUN, result()])
+    assert turn.prompts == ("command",)
+
+
 # What it waits for
 
 

@@ -38,14 +38,14 @@ def test_versions_compare_as_numbers():
 @pytest.mark.parametrize(
     ("version", "edits_plans", "applies_environment"),
     [
-        (None, False, False),
+        (None, False, True),
         ((2, 1, 37), False, True),
         ((2, 1, 119), True, True),
         ((2, 1, 325), True, False),
         ((3, 0, 0), True, False),
     ],
 )
-def test_what_depends_on_the_version_is_off_until_it_is_known(
+def test_what_depends_on_the_version_is_careful_until_it_is_known(
     version: tuple[int, int, int] | None, edits_plans: bool, applies_environment: bool
 ):
     features = Features(version=version)

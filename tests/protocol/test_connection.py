@@ -96,6 +96,45 @@ def test_events_do_not_depend_on_where_the_stream_is_cut(path: Path, data: st.Da
     assert raws(connection.events()) == all_at_once(stream)
 
 
+NOISE = st.lists(
+    st.sampled_from(
+        [
+            b'{"type":"keep_alive"}',
+            b'{"type":"control_cancel_request","request_id":"x"}',
+            b'{"type":"new"}',
+            b"\n",
+            b" ",
+            b"\r",
+            b"\r\n",
+            b"{",
+            b"}",
+            b"[debug]",
+            b"\xff",
+        ]
+    ),
+    max_size=14,
+).map(b"".join)
+
+
+@given(NOISE, st.none() | st.integers(1, 60), st.data())
+def test_events_of_a_noisy_stream_do_not_depend_on_its_cuts_either(
+    stream: bytes, limit: int | None, data: st.DataObject
+) -> None:
+    cuts = data.draw(st.lists(st.integers(0, len(stream)), max_size=20).map(sorted))
+    whole, cut = (Connection(Role.CLIENT, max_line=limit) for _ in range(2))
+    whole.receive_data(stream)
+    for start, end in itertools.pairwise([0, *cuts, len(stream)]):
+        cut.receive_data(stream[start:end])
+    for connection in (whole, cut):
+        connection.receive_eof()
+    assert [name for name, _ in raws(whole.events())] == [name for name, _ in raws(cut.events())]
+
+
+def test_two_objects_on_one_line_are_no_two_messages() -> None:
+    line = b'{"type":"keep_alive"}{"type":"control_cancel_request","request_id":"x"}'
+    assert received(client(), line + b"\n \n") == [LineRejected("not JSON", line)]
+
+
 def test_a_stream_fed_byte_by_byte_gives_the_same_events() -> None:
     stream = min(STREAMS, key=lambda path: path.stat().st_size).read_bytes()
     connection = client()

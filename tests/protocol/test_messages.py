@@ -405,16 +405,6 @@ def test_nesting_of_any_depth_can_be_looked_at(name: str, depth: int) -> None:
     walk(message)
 
 
-def test_a_prompt_is_written_as_the_cli_reads_it() -> None:
-    message = UserMessage.prompt("hello", uuid="u")
-    assert json.loads(message.raw) == {
-        "type": "user",
-        "uuid": "u",
-        "message": {"role": "user", "content": "hello"},
-        "parent_tool_use_id": None,
-    }
-
-
 def test_every_message_class_is_public() -> None:
     for kind in messages.Message.__subclasses__():
         assert not kind.__name__.startswith("_")

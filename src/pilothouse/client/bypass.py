@@ -7,12 +7,14 @@ unless the caller said `Options(allow_bypass=True)`.
 
 from __future__ import annotations
 
+import codecs
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
 from pilothouse.errors import BypassNotAllowed
+from pilothouse.protocol.wire import parse
 
 if TYPE_CHECKING:
     from .options import Options
@@ -49,30 +51,41 @@ class BypassGate:
             return
         self.check("permission_mode", {"mode": options.permission_mode})
         self.check("agents", dict(options.agents or {}))
-        self.check("settings", _as_json(options.settings))
+        self._check_file("settings", options.settings, options.cwd)
         self.check("managed_settings", options.managed_settings)
         for name, value in options.extra_args.items():
             flag, _, inline = name.lstrip("-").partition("=")
             if flag in BYPASS_FLAGS or BYPASS in (value, inline):
                 raise BypassNotAllowed(f"extra_args[{name!r}]")
-            self.check(f"extra_args[{name!r}]", _as_json(inline or value))
+            self._check_file(f"extra_args[{name!r}]", inline or value, options.cwd)
+
+    def _check_file(self, where: str, value: Any, cwd: str | Path | None) -> None:
+        """Check an option that is JSON, a JSON text, or the name of a file with one."""
+        if not isinstance(value, str | Path):
+            return self.check(where, value)
+        text = _text(value, cwd)
+        read = parse(text.removeprefix(codecs.BOM_UTF8))
+        # What we cannot read a CLI might: then the word alone is enough.
+        if read is None and BYPASS.encode() in text:
+            raise BypassNotAllowed(where)
+        return self.check(where, read)
 
 
-def _as_json(value: Any) -> Any:
-    """An option that is JSON, a JSON text, or a file with one; None where it is neither."""
-    if not isinstance(value, str | Path):
-        return value
+def _text(value: str | Path, cwd: str | Path | None) -> bytes:
+    inline = str(value).lstrip("\ufeff \t\r\n")
+    if inline.startswith("{"):
+        return inline.encode("utf-8", "surrogatepass")
     try:
-        text = str(value) if str(value).lstrip().startswith("{") else Path(value).read_bytes()
-        return msgspec.json.decode(text)
+        # The CLI looks for it from its own working directory.
+        return Path(cwd or ".", value).read_bytes()
     except (OSError, ValueError):
-        return None
+        return b""
 
 
 def _sets_bypass(value: Any) -> bool:
     if isinstance(value, dict):
         members = cast("dict[str, Any]", value).items()
         return any((key in MODE_KEYS and v == BYPASS) or _sets_bypass(v) for key, v in members)
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return any(_sets_bypass(each) for each in cast("list[Any]", value))
     return False

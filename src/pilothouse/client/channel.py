@@ -8,11 +8,13 @@ requests happens in tasks, which are owned here and awaited at the end.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, assert_never, cast
 
-from pilothouse.errors import CLINotStarted, ControlTimeout, SessionEnded
+from pilothouse.errors import CLINotStarted, ControlTimeout, SessionEnded, UsageError
 from pilothouse.protocol import (
     Connection,
     ControlRequest,
@@ -28,7 +30,7 @@ from pilothouse.protocol import (
     StreamEnded,
 )
 from pilothouse.protocol.wire import JsonObject
-from pilothouse.transport import Exit, SpawnFailed, Transport, TransportClosed
+from pilothouse.transport import Exit, Transport, TransportClosed, TransportError
 
 from .cancellation import is_being_cancelled
 
@@ -55,6 +57,11 @@ class Listener:
     ended: Callable[[SessionEnded], None]
 
 
+log = logging.getLogger("pilothouse")
+
+END_FOLLOWS = 5.0
+"""Seconds within which what must follow an end does follow it."""
+
 _SPECIAL = frozenset({RequestReceived, ResponseReceived, RequestCancelled, StreamEnded})
 
 Serve = Callable[[RequestReceived], Awaitable[Any]]
@@ -73,9 +80,15 @@ class Channel:
         self._waiters: dict[str, asyncio.Future[ControlResponse]] = {}
         self._serving: dict[str, asyncio.Task[None]] = {}
         self._owned: set[asyncio.Task[None]] = set()
+        self._input_closed = False
         self._flushing = False
         self._gone = asyncio.Event()
         self.ended_by: SessionEnded | None = None
+
+    @property
+    def takes_input(self) -> bool:
+        """Whether the CLI lives and still listens."""
+        return self.ended_by is None and not self._input_closed
 
     @property
     def pid(self) -> int | None:
@@ -89,7 +102,7 @@ class Channel:
     async def start(self) -> None:
         try:
             await self._transport.start(self)
-        except SpawnFailed as error:
+        except (TransportError, OSError) as error:
             raise CLINotStarted(str(error)) from error
 
     # Asking and telling
@@ -119,12 +132,15 @@ class Channel:
         """Wait while the CLI is slow to take what was sent."""
         try:
             await self._transport.drain()
-        except TransportClosed:
-            await self._gone.wait()
+        except TransportClosed as error:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._gone.wait(), END_FOLLOWS)
             self._check_alive()
+            raise SessionEnded("the CLI reads no more") from error
 
     def close_input(self) -> None:
         """Send nothing more; the CLI finishes what it has and ends."""
+        self._input_closed = True
         self._transport.close_stdin()
 
     async def aclose(self, grace: float) -> Exit:
@@ -133,7 +149,10 @@ class Channel:
         tasks = [*self._serving.values(), *self._owned]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            _, stuck = await asyncio.wait(tasks, timeout=END_FOLLOWS)
+            for task in stuck:
+                log.error("a handler ignores its cancellation and is left behind: %r", task)
         return exit
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
@@ -149,6 +168,8 @@ class Channel:
     def _check_alive(self) -> None:
         if self.ended_by is not None:
             raise self.ended_by
+        if self._input_closed:
+            raise UsageError("the CLI's input was closed; it takes nothing more")
 
     def _flush(self) -> None:
         self._flushing = False
@@ -247,8 +268,13 @@ class Channel:
         except Exception as error:  # noqa: BLE001 - the boundary to the user's handlers
             self._connection.send_error(event.request_id, f"{type(error).__name__}: {error}")
         finally:
-            self._serving.pop(event.request_id, None)
+            self._forget(event.request_id)
         self._flush_answers()
+
+    def _forget(self, request_id: str) -> None:
+        # An id that was withdrawn may be asked anew, and then stands for another task.
+        if self._serving.get(request_id) is asyncio.current_task():
+            del self._serving[request_id]
 
     def _flush_answers(self) -> None:
         # A single answer goes at once; those of handlers that end together share one write.

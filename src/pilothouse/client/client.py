@@ -10,7 +10,8 @@ The client only joins the parts: the channel carries, the server answers, the tr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+import logging
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from functools import partial
 from types import TracebackType
@@ -18,7 +19,14 @@ from typing import Any, Self, TypeVar
 
 from msgspec import UNSET, UnsetType
 
-from pilothouse.errors import ControlError, ControlTimeout, SessionEnded, Unsupported, UsageError
+from pilothouse.errors import (
+    ControlError,
+    ControlTimeout,
+    InvalidOption,
+    SessionEnded,
+    Unsupported,
+    UsageError,
+)
 from pilothouse.protocol import (
     CanUseTool,
     ControlRequest,
@@ -36,7 +44,7 @@ from pilothouse.protocol import (
 )
 from pilothouse.transport import StdioTransport, Transport
 
-from .bypass import BypassGate
+from .bypass import BYPASS, BypassGate
 from .channel import Channel, Listener
 from .controls import Controls
 from .deadlines import deadline_for
@@ -45,11 +53,14 @@ from .launch import Launch, prepare
 from .options import Options
 from .prompts import Content, Priority, Prompt, user_message
 from .serving import Server
+from .stall import StallWatch
 from .tools import ToolHost, tool_hosts
 from .turns import Stalled, Turn, TurnTracker, WaitingOn, repetition
 from .versions import Features, Version, parse_version
 
 __all__ = ["Client", "ClientEvent"]
+
+log = logging.getLogger("pilothouse")
 
 R = TypeVar("R", bound=Reply)
 
@@ -80,7 +91,7 @@ class Client(Controls):
         self._prompts: dict[str, Prompt] = {}
         self._sent: set[str] = set()
         self._idle = asyncio.Event()
-        self._stall: _StallWatch | None = None
+        self._stall: StallWatch | None = None
         self._closing: asyncio.Task[None] | None = None
 
     # Life
@@ -101,10 +112,13 @@ class Client(Controls):
         """Start the CLI and greet it."""
         if self._channel is not None:
             raise UsageError("this client was connected before; make a new one")
-        self._tools = tool_hosts(self.options.mcp_servers)
-        # Where the bytes go another way, no program has to be found here.
-        cli = None if self._transport is None else "claude"
-        self._launch = launch = prepare(self.options, list(self._tools), cli=cli)
+        try:
+            self._tools = tool_hosts(self.options.mcp_servers)
+            # Where the bytes go another way, no program has to be found here.
+            cli = None if self._transport is None else "claude"
+            self._launch = launch = prepare(self.options, list(self._tools), cli=cli)
+        except (TypeError, ValueError) as error:
+            raise InvalidOption(str(error)) from error
         self._session_id = launch.session_id
         transport = self._transport or StdioTransport(
             launch.argv, cwd=launch.cwd, env=launch.env, on_stderr=self.options.on_stderr
@@ -130,7 +144,7 @@ class Client(Controls):
     async def _greet(self, launch: Launch) -> InitializeResult:
         self._update_idle()
         if self.options.stall_after is not None:
-            self._stall = _StallWatch(self._report_stall, self.options.stall_after)
+            self._stall = StallWatch(self._report_stall, self.options.stall_after)
         self.initialization = greeting = await self.request(launch.initialize)
         self.features = Features(
             version=parse_version(greeting.claude_code_version),
@@ -150,13 +164,18 @@ class Client(Controls):
             self._stall.stop()
         self._inbox.close()
         if self._channel is not None:
-            if not self._tracker.idle and self._channel.ended_by is None:
+            if not self._tracker.idle and self._channel.takes_input:
                 await self._stop_turn(self._channel)
             await self._channel.aclose(self.options.close_grace)
-        for host in self._tools.values():
-            await host.aclose()
-        if self._launch is not None:
-            self._launch.clean_up()
+        try:
+            ended = await asyncio.gather(
+                *(host.aclose() for host in self._tools.values()), return_exceptions=True
+            )
+        finally:
+            if self._launch is not None:
+                self._launch.clean_up()
+        for error in filter(None, ended):
+            log.error("an in-process server failed to end", exc_info=error)
 
     async def _stop_turn(self, channel: Channel) -> None:
         # The end of its input alone does not stop a running turn.
@@ -236,7 +255,8 @@ class Client(Controls):
         prompt = Prompt(message["uuid"])
         self._sent.add(prompt.uuid)
         self._prompts[prompt.uuid] = prompt
-        self._tracker.prompt_sent(prompt.uuid)
+        is_echoed = should_query is not False and not _is_command(content)
+        self._tracker.prompt_sent(prompt.uuid, is_echoed=is_echoed)
         self._idle.clear()
         if self._stall is not None:
             self._stall.restart()
@@ -252,8 +272,13 @@ class Client(Controls):
         return prompt
 
     async def ask(self, content: Content) -> Turn:
-        """Send a prompt and wait for its turn, reading what comes meanwhile."""
+        """Send a prompt and wait for its turn, reading what comes meanwhile.
+
+        Where somebody else reads, it only waits.
+        """
         prompt = await self.say(content)
+        if self._inbox.is_read:
+            return await prompt
         async with aclosing(self.read()) as events:
             async for event in events:
                 if prompt.ends_with(event):
@@ -373,6 +398,8 @@ class Client(Controls):
         return error.exit_code == 0 or (error.exit_code == 1 and reported)
 
     def _learn(self, init: InitMessage) -> None:
+        if init.permission_mode == BYPASS and not self.options.allow_bypass:
+            log.warning("the CLI's own settings put session %s in %s", init.session_id, BYPASS)
         self._session_id = init.session_id or self._session_id
         self.features = Features(
             version=parse_version(init.claude_code_version) or self.features.version,
@@ -400,6 +427,11 @@ class Client(Controls):
             self._inbox.put([Stalled(seconds, waiting)])
 
 
+def _is_command(content: Content) -> bool:
+    first = content if isinstance(content, str) else content[0]
+    return isinstance(first, str) and first.startswith("/")
+
+
 def _asked_for(message: ControlRequest) -> WaitingOn | None:
     request: Any = message.request
     match request:
@@ -413,30 +445,3 @@ def _asked_for(message: ControlRequest) -> WaitingOn | None:
             return WaitingOn("hook", request.callback_id)
         case _:
             return None
-
-
-class _StallWatch:
-    """Reports each silence of a running session once."""
-
-    def __init__(self, report: Callable[[float], None], after: float) -> None:
-        self._report = report
-        self._after = after
-        self._loop = asyncio.get_running_loop()
-        self._heard = self._loop.time()
-        self._reported = False
-        self._timer = self._loop.call_later(after, self._look)
-
-    def restart(self) -> None:
-        self._heard = self._loop.time()
-        self._reported = False
-
-    def stop(self) -> None:
-        self._timer.cancel()
-
-    def _look(self) -> None:
-        silent = self._loop.time() - self._heard
-        if silent >= self._after and not self._reported:
-            self._reported = True
-            self._report(silent)
-        wait = self._after if self._reported else self._after - silent
-        self._timer = self._loop.call_later(max(wait, 0.01), self._look)

@@ -14,6 +14,7 @@ from pilothouse.protocol import (
     BackgroundTasks,
     BinaryVersion,
     CancelAsyncMessage,
+    ChannelEnable,
     ContextUsage,
     Conversation,
     CwdSet,
@@ -23,12 +24,17 @@ from pilothouse.protocol import (
     FileSuggestions,
     GenerateSessionTitle,
     GetBinaryVersion,
+    GetChromeBrowsers,
+    GetChromeDialog,
     GetContextUsage,
     GetHooksListing,
     GetMcpStatus,
+    GetMemoryDialog,
     GetPlan,
+    GetSandboxDialog,
     GetSessionCost,
     GetSettings,
+    GetSkillsDialog,
     GetStatus,
     GetTaskOutput,
     GetUsage,
@@ -38,9 +44,12 @@ from pilothouse.protocol import (
     InterruptReceipt,
     ListModels,
     ListPermissionRules,
+    McpAuthenticate,
     McpCall,
     McpCallResult,
+    McpClearAuth,
     McpMessage,
+    McpOauthCallbackUrl,
     McpOverrideSet,
     McpReadResource,
     McpReconnect,
@@ -49,6 +58,7 @@ from pilothouse.protocol import (
     McpSetServersResult,
     McpStatus,
     McpToggle,
+    MessageRated,
     ModelInfo,
     ModelSet,
     PermissionMode,
@@ -69,6 +79,7 @@ from pilothouse.protocol import (
     RewindFiles,
     RewindResult,
     SeedReadState,
+    SelectChromeBrowser,
     SessionCost,
     SetCwd,
     SetHasSubscribers,
@@ -88,6 +99,15 @@ from pilothouse.protocol import (
     Title,
     UpdateSettings,
     Usage,
+)
+from pilothouse.protocol.control_replies import (
+    BrowserSelected,
+    ChromeBrowser,
+    ChromeDialog,
+    McpAuthentication,
+    MemoryDialog,
+    SandboxDialog,
+    SkillsDialog,
 )
 from pilothouse.protocol.control_requests import UntypedRequest
 from pilothouse.protocol.wire import JsonObject, members
@@ -140,6 +160,7 @@ class Controls(ABC):
     # Modes and models
 
     async def set_permission_mode(self, mode: PermissionMode) -> PermissionModeSet:
+        """Change the permission mode."""
         return await self.request(SetPermissionMode(mode=mode))
 
     async def set_mcp_permission_mode(
@@ -158,16 +179,19 @@ class Controls(ABC):
     async def set_max_thinking_tokens(
         self, tokens: int | None, *, display: ThinkingDisplay | UnsetType | None = UNSET
     ) -> None:
+        """Limit the thinking; None lifts the limit."""
         await self.request(
             SetMaxThinkingTokens(max_thinking_tokens=tokens, thinking_display=display)
         )
 
     async def models(self) -> list[ModelInfo]:
+        """The models there are."""
         return (await self.request(ListModels())).models
 
     # Settings and rules
 
     async def settings(self) -> SettingsReport:
+        """The settings in force and where they come from."""
         return await self.request(GetSettings())
 
     async def apply_settings(self, settings: Mapping[str, Any]) -> None:
@@ -181,14 +205,17 @@ class Controls(ABC):
         await self.request(UpdateSettings(source=source, settings=dict(settings)))
 
     async def permission_rules(self) -> PermissionRules:
+        """The rules in force."""
         return await self.request(ListPermissionRules())
 
     async def hooks_listing(self) -> HooksListing:
+        """The hooks there are."""
         return await self.request(GetHooksListing())
 
     # MCP servers
 
     async def mcp_status(self) -> McpStatus:
+        """The MCP servers, their state and tools."""
         return await self.request(GetMcpStatus())
 
     async def mcp_set_servers(self, servers: Mapping[str, JsonObject]) -> McpSetServersResult:
@@ -196,9 +223,11 @@ class Controls(ABC):
         return await self.request(McpSetServers(servers=dict(servers)))
 
     async def mcp_reconnect(self, server_name: str) -> None:
+        """Connect to a server again."""
         await self.request(McpReconnect(server_name=server_name))
 
     async def mcp_toggle(self, server_name: str, *, enabled: bool) -> None:
+        """Turn a server off or on."""
         await self.request(McpToggle(server_name=server_name, enabled=enabled))
 
     async def mcp_message(self, server_name: str, message: JsonObject) -> None:
@@ -224,23 +253,56 @@ class Controls(ABC):
         )
 
     async def mcp_read_resource(self, server_name: str, uri: str) -> McpResource:
+        """Read a server's `ui://` resource."""
         return await self.request(McpReadResource(server_name=server_name, uri=uri))
+
+    async def mcp_authenticate(
+        self, server_name: str, *, redirect_uri: str | None = None, redirect_uri_only: bool = False
+    ) -> McpAuthentication:
+        """Begin a login to a server; the user opens the URL. `redirect_uri` may be replaced.
+
+        With `redirect_uri_only` the CLI fails where it would come back to itself instead.
+        """
+        return await self.request(
+            McpAuthenticate(
+                server_name=server_name,
+                redirect_uri=_given(redirect_uri),
+                redirect_uri_only=True if redirect_uri_only else UNSET,
+            )
+        )
+
+    async def mcp_oauth_callback_url(self, server_name: str, callback_url: str) -> None:
+        """Hand over the URL the browser came back to after a login."""
+        await self.request(McpOauthCallbackUrl(server_name=server_name, callback_url=callback_url))
+
+    async def mcp_clear_auth(self, server_name: str) -> None:
+        """Log out of a server."""
+        await self.request(McpClearAuth(server_name=server_name))
+
+    async def channel_enable(self, server_name: str) -> None:
+        """Let a server that came with a plugin send prompts."""
+        await self.request(ChannelEnable(server_name=server_name))
 
     # Figures
 
     async def context_usage(self, detail: Literal["summary", "full"] | None = None) -> ContextUsage:
+        """What fills the context window."""
         return await self.request(GetContextUsage(detail=_given(detail)))
 
     async def usage(self, *, skip_behaviors: bool | None = None) -> Usage:
+        """What the session and the account have used."""
         return await self.request(GetUsage(skip_behaviors=_given(skip_behaviors)))
 
     async def session_cost(self) -> SessionCost:
+        """The cost, in words."""
         return await self.request(GetSessionCost())
 
     async def binary_version(self) -> BinaryVersion:
+        """Which CLI this is."""
         return await self.request(GetBinaryVersion())
 
     async def status(self) -> StatusSections:
+        """The status page."""
         return await self.request(GetStatus())
 
     # Files
@@ -261,6 +323,7 @@ class Controls(ABC):
         max_bytes: int | None = None,
         encoding: Literal["utf-8", "base64"] | None = None,
     ) -> FileContents:
+        """Read a file through the CLI."""
         return await self.request(
             ReadFile(path=path, max_bytes=_given(max_bytes), encoding=_given(encoding))
         )
@@ -270,9 +333,11 @@ class Controls(ABC):
         await self.request(SeedReadState(path=path, mtime=mtime))
 
     async def file_suggestions(self, query: str) -> FileSuggestions:
+        """Files that match what was typed."""
         return await self.request(SuggestFiles(query=query))
 
     async def workspace_diff(self) -> JsonObject:
+        """What changed in the workspace."""
         return members((await self.request(GetWorkspaceDiff())).raw)
 
     async def set_cwd(self, path: str, *, trusted_directory: str | None = None) -> CwdSet:
@@ -293,6 +358,7 @@ class Controls(ABC):
     # Background work
 
     async def stop_task(self, task_id: str) -> None:
+        """Stop background work."""
         await self.request(StopTask(task_id=task_id))
 
     async def background_tasks(self, tool_use_id: str | None = None) -> JsonObject:
@@ -301,31 +367,55 @@ class Controls(ABC):
         return members((await self.request(request)).raw)
 
     async def task_output(self, task_id: str) -> TaskOutput:
+        """What a task has written."""
         return await self.request(GetTaskOutput(task_id=task_id))
 
     # The conversation
 
     async def rename_session(self, title: str) -> None:
+        """Give the session a title."""
         await self.request(RenameSession(title=title))
 
     async def generate_session_title(
         self, description: str, *, persist: bool | None = None
     ) -> Title:
+        """Let a model make a title."""
         return await self.request(
             GenerateSessionTitle(description=description, persist=_given(persist))
         )
 
     async def plan(self) -> Plan:
+        """The session's plan."""
         return await self.request(GetPlan())
 
     async def export_conversation(self) -> Conversation:
+        """The conversation as text."""
         return await self.request(ExportConversation())
+
+    async def rate_message(
+        self,
+        message_uuid: str,
+        sentiment: Literal["positive", "negative"],
+        *,
+        surface: Literal["tool_use", "assistant_text"] | None = None,
+        cleared: bool = False,
+    ) -> None:
+        """Count a rating in the CLI's telemetry; `cleared` takes it back."""
+        await self.request(
+            MessageRated(
+                message_uuid=message_uuid,
+                sentiment=sentiment,
+                surface=_given(surface),
+                cleared=True if cleared else UNSET,
+            )
+        )
 
     # Plugins, skills, styles
 
     async def reload_plugins(
         self, *, refuse_if_busy: bool | None = None, hold_on_cache_impact: bool | None = None
     ) -> ReloadedPlugins:
+        """Load plugins anew."""
         return await self.request(
             ReloadPlugins(
                 refuse_if_busy=_given(refuse_if_busy),
@@ -334,10 +424,38 @@ class Controls(ABC):
         )
 
     async def reload_skills(self) -> ReloadedSkills:
+        """Load skills anew."""
         return await self.request(ReloadSkills())
 
     async def reload_output_styles(self) -> ReloadedOutputStyles:
+        """Load output styles anew."""
         return await self.request(ReloadOutputStyles())
+
+    # What the CLI's own dialogs show
+
+    async def memory_dialog(self) -> MemoryDialog:
+        """Files with instructions, folders of memories, and whether the CLI adds to them."""
+        return await self.request(GetMemoryDialog())
+
+    async def skills_dialog(self) -> SkillsDialog:
+        """The skills with their source, state, and size."""
+        return await self.request(GetSkillsDialog())
+
+    async def sandbox_dialog(self) -> SandboxDialog:
+        """Whether commands run in a sandbox, what it lacks, and what it lets through."""
+        return await self.request(GetSandboxDialog())
+
+    async def chrome_dialog(self) -> ChromeDialog:
+        """Whether the browser extension may be used, is installed, and is connected."""
+        return await self.request(GetChromeDialog())
+
+    async def chrome_browsers(self) -> list[ChromeBrowser]:
+        """The connected browsers; refused while there is no connection to the extension."""
+        return (await self.request(GetChromeBrowsers())).browsers
+
+    async def select_chrome_browser(self, device_id: str) -> BrowserSelected:
+        """Use another of the connected browsers."""
+        return await self.request(SelectChromeBrowser(device_id=device_id))
 
     # What the CLI spends effort on for us
 
@@ -346,4 +464,5 @@ class Controls(ABC):
         await self.request(SetHasSubscribers(has_subscribers=watched))
 
     async def pause_prompt_suggestions(self, *, paused: bool) -> None:
+        """Pause them, or go on."""
         await self.request(SetPromptSuggestionsPaused(paused=paused))

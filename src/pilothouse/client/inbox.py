@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import AsyncGenerator, Iterable, Iterator
 from typing import Generic, TypeVar
 
+from pilothouse.errors import UsageError
+
 __all__ = ["Inbox"]
 
 T = TypeVar("T")
@@ -22,6 +24,12 @@ class Inbox(Generic[T]):
         self._arrived: asyncio.Future[None] | None = None
         self._error: BaseException | None = None
         self._closed = False
+        self._readers = 0
+
+    @property
+    def is_read(self) -> bool:
+        """Whether somebody is reading, or has not yet let go of it."""
+        return self._readers > 0
 
     def put(self, batch: Iterable[T]) -> None:
         """Add items; the batch is not to be changed afterwards."""
@@ -36,21 +44,25 @@ class Inbox(Generic[T]):
 
     async def read(self) -> AsyncGenerator[T]:
         """Every item in order, from the oldest unread one to the close."""
-        while True:
-            for item in self._batch:
-                yield item
-            if self._batches:
-                self._batch = iter(self._batches.popleft())
-            elif self._closed:
-                break
-            else:
-                await self._wait()
+        self._readers += 1
+        try:
+            while True:
+                for item in self._batch:
+                    yield item
+                if self._batches:
+                    self._batch = iter(self._batches.popleft())
+                elif self._closed:
+                    break
+                else:
+                    await self._wait()
+        finally:
+            self._readers -= 1
         if self._error is not None:
             raise self._error
 
     async def _wait(self) -> None:
         if self._arrived is not None:
-            raise RuntimeError("another task is already reading these events")
+            raise UsageError("another task is already reading these events")
         self._arrived = asyncio.get_running_loop().create_future()
         try:
             await self._arrived

@@ -7,7 +7,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +26,8 @@ __all__ = ["Launch", "prepare"]
 
 LONGEST_ARGUMENT: Final = 100_000
 """Linux refuses a single argument over 128 KiB; what is longer goes by file or `initialize`."""
+
+ARGUMENT_LIMIT: Final = 128 * 1024
 
 ENCLOSING_SESSION: Final = frozenset(
     {
@@ -61,12 +63,10 @@ class Launch:
     session_id: str | None
     """None only with `continue_latest`, where the CLI picks the session."""
     initialize: Initialize
-    _files: Path | None = field(default=None)
+    _files: _Files
 
     def clean_up(self) -> None:
-        if self._files is not None:
-            shutil.rmtree(self._files, ignore_errors=True)
-            self._files = None
+        self._files.remove()
 
 
 class _Files:
@@ -82,6 +82,11 @@ class _Files:
         path.write_bytes(text.encode("utf-8", "replace") if isinstance(text, str) else text)
         return str(path)
 
+    def remove(self) -> None:
+        if self.folder is not None:
+            shutil.rmtree(self.folder, ignore_errors=True)
+            self.folder = None
+
 
 def prepare(
     options: Options, servers: Sequence[str] = (), *, cli: str | Path | None = None
@@ -95,18 +100,22 @@ def prepare(
     inherited = dict(os.environ) if options.inherit_env else {}
     cli = cli or find_cli(options.cli_path, {**inherited, **options.env})
     files = _Files()
-    session_id = _session_id(options)
-    argv = [str(cli), *_flags(options, session_id, servers, files)]
-    for argument in argv:
-        _check_text(argument)
-    return Launch(
-        argv=argv,
-        env=_environment(options, inherited),
-        cwd=None if options.cwd is None else str(options.cwd),
-        session_id=session_id,
-        initialize=_initialize(options, servers),
-        _files=files.folder,
-    )
+    try:
+        session_id = _session_id(options)
+        argv = [str(cli), *_flags(options, session_id, servers, files)]
+        for argument in argv:
+            _check_argument(argument)
+        return Launch(
+            argv=argv,
+            env=_environment(options, inherited),
+            cwd=None if options.cwd is None else str(options.cwd),
+            session_id=session_id,
+            initialize=_initialize(options, servers),
+            _files=files,
+        )
+    except BaseException:
+        files.remove()
+        raise
 
 
 def _check(options: Options) -> None:
@@ -127,12 +136,14 @@ def _check(options: Options) -> None:
         raise InvalidOption("permission_prompt_tool and on_permission exclude each other")
 
 
-def _check_text(argument: str) -> None:
+def _check_argument(argument: str) -> None:
+    flag = argument.partition("=")[0]
     try:
-        os.fsencode(argument)
+        size = len(os.fsencode(argument))
     except UnicodeEncodeError as error:
-        flag = argument.partition("=")[0]
         raise InvalidOption(f"{flag} holds half of a surrogate pair, which is no text") from error
+    if size >= ARGUMENT_LIMIT:
+        raise InvalidOption(f"{flag} is too long for a command line ({size} bytes)")
 
 
 def _is_uuid(text: str) -> bool:
@@ -245,7 +256,7 @@ def _settings_flags(options: Options, files: _Files) -> dict[str, str]:
         {
             "settings": _json_argument("settings", options.settings, files),
             "setting-sources": None if sources is None else ",".join(sources),
-            "managed-settings": _json_argument("managed-settings", options.managed_settings, files),
+            "managed-settings": _json_text(options.managed_settings),
             "project-config-root": options.project_config_root,
             "channels": ",".join(options.channels) or None,
             "debug": options.debug if isinstance(options.debug, str) else None,
@@ -282,10 +293,14 @@ def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
+def _json_text(value: str | JsonObject | None) -> Any:
+    return value if value is None or isinstance(value, str) else encode_json(value).decode()
+
+
 def _json_argument(name: str, value: str | Path | JsonObject | None, files: _Files) -> str | None:
     if value is None or isinstance(value, Path):
         return None if value is None else str(value)
-    text = value if isinstance(value, str) else encode_json(value).decode()
+    text = _json_text(value)
     if _size(text) > LONGEST_ARGUMENT:
         return files.write(f"{name}.json", text)
     return text

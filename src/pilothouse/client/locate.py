@@ -52,7 +52,7 @@ def is_program(path: Path) -> bool:
 def _named(path: Path, env: Mapping[str, str], source: str) -> Path:
     found = shutil.which(str(path), path=env.get("PATH")) if len(path.parts) == 1 else path
     if found and is_program(Path(found)):
-        return Path(found)
+        return Path(found).absolute()
     problem = "is not executable" if path.exists() else "does not exist"
     raise CLINotFound(f"{source} names {path}, which {problem}")
 

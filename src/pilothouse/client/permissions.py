@@ -23,7 +23,7 @@ from pilothouse.protocol import (
     PermissionUpdate,
     SetMode,
 )
-from pilothouse.protocol.wire import JsonObject, Record, convert
+from pilothouse.protocol.wire import JsonObject, Record, convert, encode_json
 
 __all__ = [
     "Allow",
@@ -45,6 +45,8 @@ __all__ = [
 ]
 
 ASK_USER_QUESTION = "AskUserQuestion"
+SPECIAL_REASONS = frozenset({"hook", "rule", "safetyCheck"})
+"""Why a CLI asks about what was allowed before; such an ask is always a person's."""
 EXIT_PLAN_MODE = "ExitPlanMode"
 
 
@@ -296,50 +298,60 @@ def _remembered(request: PermissionRequest, answer: Allow) -> list[PermissionUpd
     Its suggestions are alternatives, the widest of them among them: a Bash command may come with
     its own rule and with a switch to acceptEdits.
     """
-    if answer.remember is False:
+    if answer.remember is False or request.request.suppress_always_allow_rule:
         return []
     destination = "session" if answer.remember is True else answer.remember
     if answer.updated_input not in (None, request.input):
         # The suggestions are about the input as it was, which has not been allowed.
-        command = _command(answer.updated_input)
-        return [] if command is None else [_rule(request.tool_name, command, destination)]
+        return _own_rules(request.tool_name, answer.updated_input or {}, destination)
     rules = [u for u in request.suggestions if isinstance(u, AddRules) and u.behavior == "allow"]
     modes = [u for u in request.suggestions if isinstance(u, SetMode)]
     if rules:
         return [msgspec.structs.replace(rule, destination=destination) for rule in rules]
     if modes and "command" not in request.input:
         return [msgspec.structs.replace(modes[0], destination="session")]
-    # Without a suggestion of the CLI's: this very command, or this tool where it has none.
-    return [_rule(request.tool_name, _command(request.input), destination)]
+    return _own_rules(request.tool_name, request.input, destination)
 
 
-def _rule(tool_name: str, content: str | None, destination: PermissionDestination) -> AddRules:
-    rule = PermissionRule(tool_name=tool_name, rule_content=content)
-    return AddRules(rules=[rule], behavior="allow", destination=destination)
+def _own_rules(
+    tool_name: str, given: JsonObject, destination: PermissionDestination
+) -> list[PermissionUpdate]:
+    """Without a suggestion of the CLI's: this very command, or a tool of an MCP server.
 
-
-def _command(given: JsonObject | None) -> str | None:
-    command = (given or {}).get("command")
-    return command if isinstance(command, str) else None
+    A `*` in a rule stands for anything, so a command with one has no rule that means it alone;
+    and a rule for a built-in tool without more would allow all it can do.
+    """
+    command = given.get("command")
+    if isinstance(command, str):
+        exact = PermissionRule(tool_name=tool_name, rule_content=command)
+        return [] if "*" in command else [AddRules(rules=[exact], destination=destination)]
+    if tool_name.startswith("mcp__"):
+        return [AddRules(rules=[PermissionRule(tool_name=tool_name)], destination=destination)]
+    return []
 
 
 class Remembered:
-    """The commands that were allowed for good, where the CLI itself forgets it.
-
-    2.1.37 and 2.1.119 ask about a command that writes files in spite of a rule for it.
-    """
+    """The Bash calls that were allowed for good, for a CLI that forgets it."""
 
     def __init__(self) -> None:
-        self._commands: set[tuple[str, str]] = set()
+        self._calls: set[bytes] = set()
 
     def note(self, request: PermissionRequest, answer: Answer) -> None:
         if isinstance(answer, Allow) and answer.remember is not False:
-            command = _command(answer.updated_input or request.input)
-            if command is not None:
-                self._commands.add((request.tool_name, command))
+            given = request.input if answer.updated_input is None else answer.updated_input
+            self._calls.add(_call(request.tool_name, given))
 
     def covers(self, request: PermissionRequest) -> bool:
-        """Whether it need not be asked. What a hook sends to a person is asked all the same."""
-        if request.request.decision_reason_type == "hook":
+        """Whether it need not be asked: the same call, and no special reason to ask."""
+        asked = request.request
+        if request.tool_name != "Bash" or asked.decision_reason_type in SPECIAL_REASONS:
             return False
-        return (request.tool_name, _command(request.input)) in self._commands
+        if asked.matched_ask_rule or asked.default_to_no or asked.suppress_always_allow_rule:
+            return False
+        return _call(request.tool_name, request.input) in self._calls
+
+
+def _call(tool_name: str, given: JsonObject) -> bytes:
+    # The description is the model's comment, worded anew each time.
+    said = {name: value for name, value in given.items() if name != "description"}
+    return encode_json([tool_name, sorted(said.items())])

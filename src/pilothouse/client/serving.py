@@ -84,8 +84,9 @@ class Server:
                 )
 
     async def _permission(self, request: PermissionRequest) -> Any:
-        answer = Allow() if self._remembered.covers(request) else await self._answer(request)
         features = self._features()
+        known = features.forgets_rules and self._remembered.covers(request)
+        answer = Allow() if known else await self._answer(request)
         try:
             result = settle(
                 request,
@@ -153,4 +154,6 @@ class Server:
         # A kind we did not declare belongs to another host: silence, not a refusal.
         if self._options.on_dialog is None or dialog.kind not in self._options.dialog_kinds:
             return None
-        return (await self._options.on_dialog(dialog)).payload()
+        answer = (await self._options.on_dialog(dialog)).payload()
+        self._gate.check("the answer to a dialog", answer)
+        return answer

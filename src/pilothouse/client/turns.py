@@ -117,11 +117,12 @@ class TurnTracker:
         self.running = False
         self.tasks: dict[str, BackgroundTask] = {}
         self.tools: dict[str, _OpenTool] = {}
-        self._unanswered: dict[str, None] = {}
+        self._unanswered: dict[str, bool] = {}
         self._echoed: list[str] = []
         self._state: str | None = None
         self._interrupted = False
         self._unasked = False
+        self._begun = False
         self._retry: ApiRetryMessage | None = None
         self._cost = 0.0
         self._ended: list[Turn] = []
@@ -163,8 +164,9 @@ class TurnTracker:
         """Prompts sent that no turn has answered yet, oldest first."""
         return tuple(self._unanswered)
 
-    def prompt_sent(self, uuid: str) -> None:
-        self._unanswered[uuid] = None
+    def prompt_sent(self, uuid: str, *, is_echoed: bool = True) -> None:
+        """Note a prompt; slash commands are not echoed by every CLI."""
+        self._unanswered[uuid] = is_echoed
 
     def prompt_cancelled(self, uuid: str) -> list[Turn]:
         """The CLI gave a queued prompt back. Only newer ones also say so in `command_lifecycle`."""
@@ -206,7 +208,7 @@ class TurnTracker:
     # One step per kind of message
 
     def _init(self, _: InitMessage) -> None:
-        self.running = True
+        self.running = self._begun = True
 
     def _state_changed(self, message: SessionStateChangedMessage) -> None:
         self._state = message.state
@@ -259,8 +261,7 @@ class TurnTracker:
         named = [*message.user_message_uuids, message.user_message_uuid, *self._echoed]
         answered = tuple(uuid for uuid in dict.fromkeys(named) if uuid in self._unanswered)
         if not answered and not message.origin and not self._unasked:
-            # Ended before its prompt was echoed: a session that cannot be resumed, say.
-            answered = tuple(self._unanswered)[:1]
+            answered = self._without_echo()
         for uuid in answered:
             del self._unanswered[uuid]
         outcome, reason = classify(message, interrupted=self._interrupted)
@@ -268,10 +269,18 @@ class TurnTracker:
         self._ended.append(Turn(outcome, reason, answered, message, cost))
         self._cost = message.total_cost_usd
         self._echoed.clear()
-        self._interrupted = self._unasked = False
+        self._begun = self._interrupted = self._unasked = False
         self._retry = None
         self.running = False
         self.tools = {key: tool for key, tool in self.tools.items() if tool.in_subagent}
+
+    def _without_echo(self) -> tuple[str, ...]:
+        """The prompt a result must belong to although no echo told so."""
+        for uuid, is_echoed in self._unanswered.items():
+            # It ended before it began (a session that cannot be resumed), or before the echo.
+            if not is_echoed or not self._begun or self._interrupted:
+                return (uuid,)
+        return ()
 
     def _cost_of(self, message: ResultMessage) -> float:
         # Newer CLIs tell it; their total goes on from what a resumed session had cost before.

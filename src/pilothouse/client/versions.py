@@ -69,9 +69,17 @@ class Features:
         return self.version is not None and self.version >= (2, 1, 119)
 
     @property
-    def applies_environment_updates(self) -> bool:
-        """`update_environment_variables` reaches the tools. Newer CLIs take it without effect."""
+    def forgets_rules(self) -> bool:
+        """It asks about a command that writes files in spite of a rule that allows it."""
         return self.version is not None and self.version <= (2, 1, 120)
+
+    @property
+    def applies_environment_updates(self) -> bool:
+        """`update_environment_variables` reaches the tools. Newer CLIs take it without effect.
+
+        Those tell their version when they are greeted.
+        """
+        return self.version is None or self.version <= (2, 1, 120)
 
     @property
     def answers_unknown_controls(self) -> bool:

@@ -247,7 +247,10 @@ def _members(value: Any) -> JsonObject:
 
 
 class _LineSplitter:
-    """Cuts a byte stream into lines, keeping of each no more than `limit` + 1 bytes."""
+    """Cuts a byte stream into lines, keeping of each just enough to see that it is too long.
+
+    Two bytes more than the limit: the last may be a `\r` that is taken off.
+    """
 
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
@@ -273,6 +276,6 @@ class _LineSplitter:
         # Pieces are joined once, at the newline: a line of many chunks costs its length, not
         # its length squared.
         if self._limit is not None:
-            piece = piece[: max(0, self._limit + 1 - self._size)]
+            piece = piece[: max(0, self._limit + 2 - self._size)]
         self._held.append(piece)
         self._size += len(piece)

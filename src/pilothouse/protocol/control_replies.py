@@ -16,7 +16,11 @@ from .wire import JsonObject, Lazy, Record, always
 __all__ = [
     "AsyncMessageCancelled",
     "BinaryVersion",
+    "BrowserSelected",
     "CacheImpact",
+    "ChromeBrowser",
+    "ChromeBrowsers",
+    "ChromeDialog",
     "Conversation",
     "CwdSet",
     "Empty",
@@ -32,11 +36,13 @@ __all__ = [
     "HooksSafeMode",
     "InitializeResult",
     "InterruptReceipt",
+    "McpAuthentication",
     "McpCallResult",
     "McpOverrideSet",
     "McpResource",
     "McpSetServersResult",
     "McpStatus",
+    "MemoryDialog",
     "ModelList",
     "ModelSet",
     "PermissionModeSet",
@@ -52,10 +58,12 @@ __all__ = [
     "Reply",
     "ResourceContents",
     "RewindResult",
+    "SandboxDialog",
     "SessionCost",
     "SettingsParseError",
     "SettingsReport",
     "SideAnswer",
+    "SkillsDialog",
     "StatusSections",
     "TaskOutput",
     "Title",
@@ -159,6 +167,17 @@ class McpCallResult(Reply, rename="camel"):
     meta: JsonObject | None = field(default=None, name="_meta")
     staging: Any = None
     is_error: bool | None = None
+
+
+class McpAuthentication(Reply, rename="camel"):
+    """How a login to an MCP server goes on: the user opens `auth_url`, if it needs one."""
+
+    requires_user_action: bool = always(False)
+    callback_expected: bool = always(False)
+    auth_url: str | None = None
+    redirect_scheme: str | None = None
+    state: str | None = None
+    callback_port: int | None = None
 
 
 class ResourceContents(Record, rename="camel"):
@@ -461,3 +480,74 @@ class Conversation(Reply):
 
     text: str = always("")
     default_filename: str = always("")
+
+
+class MemoryDialog(Reply):
+    """The files with instructions, the folders of memories, and what is remembered."""
+
+    files: list[JsonObject] = always([])
+    folders: list[JsonObject] = always([])
+    memories: list[JsonObject] = field(default_factory=list)
+    auto_memory: JsonObject = always({})
+    auto_dream: JsonObject = always({})
+
+
+class SkillsDialog(Reply):
+    """The skills with their source, state, and size in tokens."""
+
+    skills: list[JsonObject] = always([])
+
+
+class SandboxDialog(Reply):
+    """Whether commands run in a sandbox, and what it lets through."""
+
+    supported: bool = always(False)
+    unsupported_reason: str | None = None
+    locked: bool = always(False)
+    overrides_locked: bool = always(False)
+    policy_origins: list[str] = field(default_factory=list)
+    enabled: bool = always(False)
+    enabled_in_settings: bool = always(False)
+    unavailable_reason: str | None = None
+    mode: str = always("")
+    auto_allow_available: bool = always(False)
+    no_sandbox_allowed: bool = always(False)
+    unsandboxed_fallback: bool = always(False)
+    dependencies: JsonObject = always({})
+    excluded_commands: list[str] = always([])
+    restrictions: JsonObject = always({})
+
+
+class ChromeDialog(Reply):
+    """Whether the browser extension may be used, is installed, and is connected."""
+
+    allowed: bool = always(False)
+    subscriber: bool = always(False)
+    wsl: bool = always(False)
+    installed: bool = always(False)
+    connected: bool = always(False)
+    paired_browser: str | None = None
+    enabled_by_default: bool = always(False)
+    at_startup: bool | None = None
+    urls: dict[str, str] = always({})
+
+
+class ChromeBrowser(Record):
+    """A browser the session could use."""
+
+    device_id: str = always("")
+    name: str = always("")
+    os_platform: str | None = None
+    current: bool = always(False)
+
+
+class ChromeBrowsers(Reply):
+    """The connected browsers."""
+
+    browsers: list[ChromeBrowser] = always([])
+
+
+class BrowserSelected(Reply):
+    """The browser in use now; its name where it is known."""
+
+    name: str | None = None

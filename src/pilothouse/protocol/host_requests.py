@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from msgspec import UNSET, UnsetType
 
 from .control_replies import (
+    BrowserSelected,
+    ChromeBrowsers,
+    ChromeDialog,
     Conversation,
     CwdSet,
     Empty,
+    McpAuthentication,
+    MemoryDialog,
     Plan,
     Reply,
+    SandboxDialog,
     SideAnswer,
+    SkillsDialog,
     StatusSections,
     Title,
     WorkspaceDiff,
@@ -102,28 +109,30 @@ class GetWorkspaceDiff(Request[WorkspaceDiff], tag="get_workspace_diff"):
     """What changed in the workspace."""
 
 
-class GetMemoryDialog(Request[Reply], tag="get_memory_dialog"):
+class GetMemoryDialog(Request[MemoryDialog], tag="get_memory_dialog"):
     """What the memory dialog shows."""
 
 
-class GetSkillsDialog(Request[Reply], tag="get_skills_dialog"):
+class GetSkillsDialog(Request[SkillsDialog], tag="get_skills_dialog"):
     """What the skills dialog shows."""
 
 
-class GetSandboxDialog(Request[Reply], tag="get_sandbox_dialog"):
+class GetSandboxDialog(Request[SandboxDialog], tag="get_sandbox_dialog"):
     """What the sandbox dialog shows."""
 
 
-class GetChromeDialog(Request[Reply], tag="get_chrome_dialog"):
+class GetChromeDialog(Request[ChromeDialog], tag="get_chrome_dialog"):
     """What the browser dialog shows."""
 
 
-class GetChromeBrowsers(Request[Reply], tag="get_chrome_browsers"):
+class GetChromeBrowsers(Request[ChromeBrowsers], tag="get_chrome_browsers"):
     """Which browsers are connected."""
 
 
-class SelectChromeBrowser(Request[Reply], tag="select_chrome_browser"):
+class SelectChromeBrowser(Request[BrowserSelected], tag="select_chrome_browser"):
     """Choose a browser."""
+
+    device_id: str
 
 
 class SetChromeBrowserHints(Request[Reply], tag="set_chrome_browser_hints"):
@@ -142,7 +151,7 @@ class ChannelEnable(Request[Empty], tag="channel_enable", rename="camel"):
     server_name: str
 
 
-class McpAuthenticate(Request[Reply], tag="mcp_authenticate", rename="camel"):
+class McpAuthenticate(Request[McpAuthentication], tag="mcp_authenticate", rename="camel"):
     """Log in to an MCP server."""
 
     server_name: str
@@ -187,8 +196,13 @@ class SubmitSurveyFeedback(Request[Empty], tag="submit_survey_feedback"):
     """Send an answer to a survey."""
 
 
-class MessageRated(Request[Empty], tag="message_rated"):
+class MessageRated(Request[Empty], tag="message_rated", rename="camel"):
     """Rate a message."""
+
+    message_uuid: str
+    sentiment: Literal["positive", "negative"]
+    surface: Literal["tool_use", "assistant_text"] | UnsetType = UNSET
+    cleared: bool | UnsetType = UNSET
 
 
 class UltrareviewLaunch(Request[Reply], tag="ultrareview_launch"):

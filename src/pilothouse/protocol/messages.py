@@ -17,6 +17,7 @@ field, with what does not fit left at its default.
 
 from __future__ import annotations
 
+import operator
 import re
 from functools import cached_property
 from typing import Any, cast, get_args
@@ -53,7 +54,6 @@ from .wire import (
     Record,
     always,
     convert,
-    encode_json,
     keep,
     load,
     members,
@@ -175,14 +175,6 @@ class UserMessage(LazyMessage, tag="user"):
     is_replay: bool | None = field(default=None, name="isReplay")
     file_attachments: list[Any] = field(default_factory=list)
     tool_result_meta: Any = None
-
-    @classmethod
-    def prompt(
-        cls, content: str | list[JsonObject], *, uuid: str = "", priority: str | None = None
-    ) -> UserMessage:
-        """A prompt for the CLI. A `uuid` of ours is what later messages name it by."""
-        body = Raw(encode_json({"role": "user", "content": content}))
-        return cls(message_raw=body, uuid=uuid, priority=priority)
 
     @cached_property
     def message(self) -> ApiMessage:
@@ -456,7 +448,9 @@ class UpdateEnvironmentVariablesMessage(LazyMessage, tag="update_environment_var
     variables: dict[str, str] = always({})
 
 
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError, IndexError)
+_BRACE = {ord("}")}
+_last_byte = operator.itemgetter(-1)
 
 KnownMessage = (
     StreamEvent
@@ -509,6 +503,10 @@ def decode_lines(lines: list[bytes]) -> list[Message] | None:
     The same as `decode` for each, in little more than half the time.
     """
     try:
+        # Lines that all end in a brace are none of them blank. Then as many messages as lines
+        # are one to each, which the decoder alone does not tell: it needs no newline between two.
+        if set(map(_last_byte, lines)) != _BRACE:
+            return None
         messages = cast("list[Message]", _decode_lines(b"\n".join(lines)))
     except _UNREADABLE:
         return None

@@ -1,5 +1,8 @@
 """Brings real Claude Code CLIs to tests: the binaries inside the `claude-agent-sdk` wheels.
 
+Every wheel is pinned by its hashes, for all platforms, in `cli_wheels/VERSION.txt` beside this
+module; `scripts/lock` writes those files from `CLI_WHEELS`.
+
 `python -m pilothouse.testing.real_cli --cache DIR [VERSION ...]` fetches them ahead of time.
 """
 
@@ -19,6 +22,7 @@ __all__ = ["CLI_WHEELS", "FetchError", "environment", "extract", "fetch", "main"
 CLI_WHEELS = {"2.1.325": "0.2.182", "2.1.119": "0.1.68", "2.1.37": "0.1.33"}
 """The CLI's version and the version of the wheel that carries it."""
 
+_PINS = Path(__file__).with_name("cli_wheels")
 _MEMBER = "claude_agent_sdk/_bundled/claude"
 
 
@@ -36,7 +40,7 @@ def fetch(version: str, cache: Path) -> Path:
         raise FetchError(f"no wheel is known for CLI {version}; choose one of: {known}")
     cache.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=cache, prefix=".fetch-") as folder:
-        return extract(_download(CLI_WHEELS[version], Path(folder)), binary)
+        return extract(_download(version, Path(folder)), binary)
 
 
 def extract(wheel: Path, binary: Path) -> Path:
@@ -97,10 +101,11 @@ def _default_cache() -> Path | None:
     return Path(named) if named else None
 
 
-def _download(wheel_version: str, folder: Path) -> Path:
-    wanted = f"claude-agent-sdk=={wheel_version}"
+def _download(version: str, folder: Path) -> Path:
+    wanted = f"claude-agent-sdk=={CLI_WHEELS[version]}"
     command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check"]
-    command += ["--no-deps", "--only-binary=:all:", "--dest", str(folder), wanted]
+    command += ["--no-deps", "--only-binary=:all:", "--dest", str(folder)]
+    command += ["--require-hashes", "--requirement", str(_PINS / f"{version}.txt")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     wheels = list(folder.glob("*.whl"))
     if done.returncode or not wheels:

@@ -175,6 +175,9 @@ def _request(argv: Sequence[str], cwd: str | None, env: Mapping[str, str]) -> La
 
 
 def _start_guard(channel: int) -> int:
+    if not sys.executable or getattr(sys, "frozen", False):
+        # A frozen program would start itself again instead.
+        raise OSError(errno.ENOEXEC, "there is no Python interpreter to run the guard with")
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     try:
         return os.posix_spawn(
