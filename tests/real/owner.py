@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import sys
 from pathlib import Path
 
@@ -45,6 +46,8 @@ async def own(options: Options, end: str) -> None:
 
 
 def main(cli: str, home: str, cwd: str, url: str, end: str) -> None:
+    # A shell that started the tests in the background had this signal ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     env = environment(Path(home), url)
     options = Options(cli_path=cli, cwd=cwd, inherit_env=False, env=env, on_permission=decide)
     asyncio.run(own(options, end))

@@ -29,8 +29,11 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a subreap
 # Starts a program under guard, tells the pids of its first line and the guard's, and then does
 # what the test asks for.
 OWNER = """
-import asyncio, ctypes, os, sys
+import asyncio, ctypes, os, signal, sys
 from pilothouse.transport import StdioTransport, guarding
+
+# A shell that started the tests in the background had this signal ignored.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 class Receiver:
     def __init__(self): self.data, self.ready = b"", asyncio.Event()
