@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 import sys
 import zipfile
@@ -13,8 +15,8 @@ from pilothouse.testing.real_cli import CLI_WHEELS, FetchError, environment, ext
 MEMBER = "claude_agent_sdk/_bundled/claude"
 
 
-def wheel(folder: Path, *, member: str = MEMBER) -> Path:
-    path = folder / "claude_agent_sdk-0.0.1-py3-none-any.whl"
+def wheel(folder: Path, *, version: str = "0.0.1", member: str = MEMBER) -> Path:
+    path = folder / f"claude_agent_sdk-{version}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("claude_agent_sdk/__init__.py", "")
         archive.writestr(member, "#!/bin/sh\necho 0.0.1\n")
@@ -63,6 +65,30 @@ def test_a_failed_download_says_what_to_do(
     assert "check the network" in message
     assert message.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+def test_every_wheel_is_pinned_by_hashes_and_names_no_package_index() -> None:
+    pins = Path(real_cli.__file__).with_name("cli_wheels")
+    assert {path.stem for path in pins.iterdir()} == set(CLI_WHEELS)
+    hashed = r"( \\\n    --hash=sha256:[0-9a-f]{64})+"
+    for version, wheel_version in CLI_WHEELS.items():
+        comment, pin = (pins / f"{version}.txt").read_text().split("\n", 1)
+        assert comment == f"# Written by scripts/lock for CLI {version}."
+        assert re.fullmatch(rf"claude-agent-sdk=={re.escape(wheel_version)}{hashed}\n", pin)
+
+
+def test_a_wheel_with_another_hash_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index, cache = tmp_path / "index", tmp_path / "cache"
+    index.mkdir()
+    wheel(index, version=CLI_WHEELS["2.1.37"])
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index))
+    with pytest.raises(FetchError, match=r"0\.1\.33 is not the one that is pinned"):
+        fetch("2.1.37", cache)
+    assert list(cache.iterdir()) == []
 
 
 def test_the_module_prints_where_each_cli_is(

@@ -173,7 +173,7 @@ class McpAuthentication(Reply, rename="camel"):
     """How a login to an MCP server goes on: the user opens `auth_url`, if it needs one."""
 
     requires_user_action: bool = always(False)
-    callback_expected: bool = always(False)
+    callback_expected: bool | None = None
     auth_url: str | None = None
     redirect_scheme: str | None = None
     state: str | None = None

@@ -107,6 +107,11 @@ def _download(version: str, folder: Path) -> Path:
     command += ["--no-deps", "--only-binary=:all:", "--dest", str(folder)]
     command += ["--require-hashes", "--requirement", str(_PINS / f"{version}.txt")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if "DO NOT MATCH THE HASHES" in done.stderr:
+        raise FetchError(
+            f"the wheel for {wanted} is not the one that is pinned: its hash differs; "
+            "take it from another package index"
+        )
     wheels = list(folder.glob("*.whl"))
     if done.returncode or not wheels:
         last = (done.stderr.strip().splitlines() or ["no wheel came"])[-1]
