@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal
 import sys
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -113,6 +114,7 @@ async def mid_tool(held: HeldCommand, its: Owner) -> None:
 async def test_a_signal_to_the_owner_in_the_middle_of_a_tool_leaves_nothing(
     desk: Setup, number: signal.Signals
 ) -> None:
+    # D10: left to themselves the CLI and its tools would stay.
     held = HeldCommand()
     async with held.serving(), asyncio.timeout(DEADLINE):
         it = await desk(reply(LONG_TOOL), reply("done"))
@@ -169,3 +171,17 @@ async def test_an_owner_killed_while_it_is_asked_leaves_no_cli(desk: Setup) -> N
         its.process.kill()
         await its.all_gone()
     assert not (it.cwd / "x").exists()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(25))
+async def test_an_owner_killed_at_any_moment_leaves_nothing(desk: Setup, seed: int) -> None:
+    """The moment is drawn from the whole of a turn with a tool, the start of the CLI included."""
+    async with HeldCommand().serving() as held:
+        it = await desk(reply("first", LONG_TOOL), reply("done"))
+        write_tool(it, held)
+        async with asyncio.timeout(DEADLINE), owner(it) as its:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(held.running.wait(), random.Random(seed).uniform(0, 3))
+            its.process.send_signal(signal.SIGKILL)
+            await its.all_gone()
