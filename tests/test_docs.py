@@ -48,7 +48,10 @@ FENCE = re.compile(
 )
 ANY_FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 ROW = re.compile(r"^\| ([A-H])(\d+) \|", re.MULTILINE)
-CITED = re.compile(r"\b[A-H]\d{1,2}\b")
+CITED = re.compile(r"\b([A-H])(\d{1,2})(?:-\1(\d{1,2}))?\b")
+CITING = [*(ROOT / "tests/real").rglob("*.py"), *(ROOT / "tests/client").rglob("*.py")]
+# Rows that no test shows because nothing in a client brings them about, each with the reason.
+NOT_MET_BY_A_CLIENT: dict[str, str] = {}
 PLAYING_DEADLINE = 20
 
 
@@ -387,22 +390,42 @@ def test_every_row_has_a_cell_for_each_version():
     assert [row for row in rows if len(re.findall(r"(?<!\\)\|", row)) != 6] == []
 
 
+def rows() -> set[str]:
+    return {f"{section}{number}" for section, number in ROW.findall(page("protocol.md"))}
+
+
 def remarks(source: str) -> Iterator[str]:
-    """The comments and docstrings of a module."""
+    """The comments of a module and the docstrings within it; its own only gives an overview."""
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT:
             yield token.string
-    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    documented = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, documented):
             yield ast.get_docstring(node) or ""
 
 
-def test_every_row_that_a_test_cites_exists():
-    rows = {f"{section}{number}" for section, number in ROW.findall(page("protocol.md"))}
-    for path in sorted((ROOT / "tests/real").rglob("*.py")):
-        cited = {row for text in remarks(path.read_text()) for row in CITED.findall(text)}
-        assert cited <= rows, path.name
+def cited(path: Path) -> set[str]:
+    """The rows a module of tests names, one by one or as `G1-G8`."""
+    return {
+        f"{section}{number}"
+        for text in remarks(path.read_text())
+        for section, first, last in CITED.findall(text)
+        for number in range(int(first), int(last or first) + 1)
+    }
+
+
+@pytest.mark.parametrize("path", CITING, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_every_row_that_a_test_cites_exists(path: Path):
+    assert cited(path) <= rows()
+
+
+def test_every_row_is_shown_by_a_test_or_out_of_a_clients_reach():
+    shown = set[str]().union(*map(cited, CITING))
+    unmet = set(NOT_MET_BY_A_CLIENT)
+    assert shown & unmet == set()
+    assert sorted(rows() - shown - unmet) == []
+    assert unmet <= rows()
 
 
 def wire_names() -> Iterator[str]:

@@ -55,6 +55,7 @@ def message(kind: str, **fields: Any) -> Message:
 
 
 BEGUN = message("system", subtype="init")
+WORDS = message("assistant", message={"content": [{"type": "text", "text": "so"}]})
 
 
 def result(**fields: Any) -> Message:
@@ -211,7 +212,7 @@ def test_a_turn_of_a_task_that_ended_during_another_turn_answers_nobody() -> Non
     notified = message("system", subtype="task_notification", task_id="t")
     tracker.receive([BEGUN, echo("first"), notified, result()])
     tracker.prompt_sent("second")
-    (about_the_task,) = tracker.receive([BEGUN, result()])
+    (about_the_task,) = tracker.receive([BEGUN, WORDS, result()])
     assert about_the_task.prompts == ()
     (turn,) = tracker.receive([BEGUN, echo("second"), result()])
     assert turn.prompts == ("second",)
@@ -220,8 +221,16 @@ def test_a_turn_of_a_task_that_ended_during_another_turn_answers_nobody() -> Non
 def test_a_slash_command_is_answered_without_an_echo() -> None:
     tracker = TurnTracker()
     tracker.prompt_sent("command", is_echoed=False)
-    (turn,) = tracker.receive([BEGUN, result()])
+    (turn,) = tracker.receive([BEGUN, WORDS, result()])
     assert turn.prompts == ("command",)
+
+
+def test_a_turn_that_ends_before_the_model_speaks_is_the_oldest_prompts() -> None:
+    # A spent budget on 2.1.119 and 2.1.37: init, and then the result.
+    tracker = TurnTracker()
+    tracker.prompt_sent("a")
+    (turn,) = tracker.receive([BEGUN, result(subtype="error_max_budget_usd")])
+    assert (turn.outcome, turn.prompts) == ("failed", ("a",))
 
 
 # What it waits for

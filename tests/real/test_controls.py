@@ -12,12 +12,14 @@ import inspect
 import json
 import re
 import sys
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
+from msgspec import convert
 
 from pilothouse import (
     BypassNotAllowed,
@@ -25,6 +27,7 @@ from pilothouse import (
     ControlError,
     ControlTimeout,
     InitMessage,
+    ResultMessage,
     StreamEvent,
     ToolServer,
     Unsupported,
@@ -35,15 +38,17 @@ from pilothouse import (
 from pilothouse.client.controls import Controls
 from pilothouse.client.versions import ANSWERED_BY_ALL, Features
 from pilothouse.protocol import (
+    CommandLifecycleMessage,
     ControlRequest,
     Initialize,
     McpMessage,
     TaskNotificationMessage,
     TaskStartedMessage,
 )
+from pilothouse.protocol.host_requests import CLIENT_REQUESTS
 from pilothouse.testing.scenario import ModelRequest, Reply, computed, gate, reply, tool
 from tests.real.desk import DEADLINE, VERSIONS, Desk, Setup, newest
-from tests.real.held import HeldCommand, allow, next_of
+from tests.real.held import HeldCommand, allow, next_of, unread
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
 PARROT = {
@@ -60,6 +65,9 @@ CALLS: dict[str, Call] = {
     "background_tasks": lambda it: it.background_tasks(),
     "binary_version": lambda it: it.binary_version(),
     "cancel_prompt": lambda it: it.cancel_prompt(NOBODY),
+    "channel_enable": lambda it: it.channel_enable("parrot"),
+    "chrome_browsers": lambda it: it.chrome_browsers(),
+    "chrome_dialog": lambda it: it.chrome_dialog(),
     "context_usage": lambda it: it.context_usage(),
     "control": lambda it: it.control("no_such_control"),
     "export_conversation": lambda it: it.export_conversation(),
@@ -67,17 +75,22 @@ CALLS: dict[str, Call] = {
     "generate_session_title": lambda it: it.generate_session_title("a bug"),
     "hooks_listing": lambda it: it.hooks_listing(),
     "interrupt": lambda it: it.interrupt(),
+    "mcp_authenticate": lambda it: it.mcp_authenticate("parrot"),
     "mcp_call": lambda it: it.mcp_call("mcp__parrot__shout", {"words": "hi"}),
+    "mcp_clear_auth": lambda it: it.mcp_clear_auth("parrot"),
     "mcp_message": lambda it: it.mcp_message("nobody", {"jsonrpc": "2.0", "method": "x"}),
+    "mcp_oauth_callback_url": lambda it: it.mcp_oauth_callback_url("parrot", "http://127.0.0.1/"),
     "mcp_read_resource": lambda it: it.mcp_read_resource("parrot", "ui://feather"),
     "mcp_reconnect": lambda it: it.mcp_reconnect("parrot"),
     "mcp_set_servers": lambda it: it.mcp_set_servers({}),
     "mcp_status": lambda it: it.mcp_status(),
     "mcp_toggle": lambda it: it.mcp_toggle("parrot", enabled=True),
+    "memory_dialog": lambda it: it.memory_dialog(),
     "models": lambda it: it.models(),
     "pause_prompt_suggestions": lambda it: it.pause_prompt_suggestions(paused=True),
     "permission_rules": lambda it: it.permission_rules(),
     "plan": lambda it: it.plan(),
+    "rate_message": lambda it: it.rate_message(NOBODY, "positive"),
     "read_file": lambda it: it.read_file("notes.txt"),
     "register_repo_root": lambda it: it.register_repo_root(str(it.options.cwd)),
     "reload_output_styles": lambda it: it.reload_output_styles(),
@@ -85,7 +98,9 @@ CALLS: dict[str, Call] = {
     "reload_skills": lambda it: it.reload_skills(),
     "rename_session": lambda it: it.rename_session("a title"),
     "rewind_files": lambda it: it.rewind_files(NOBODY, dry_run=True),
+    "sandbox_dialog": lambda it: it.sandbox_dialog(),
     "seed_read_state": lambda it: it.seed_read_state("notes.txt", 1.0),
+    "select_chrome_browser": lambda it: it.select_chrome_browser("nobody"),
     "session_cost": lambda it: it.session_cost(),
     "set_cwd": lambda it: it.set_cwd(str(it.options.cwd)),
     "set_has_subscribers": lambda it: it.set_has_subscribers(True),
@@ -95,6 +110,7 @@ CALLS: dict[str, Call] = {
     "set_permission_mode": lambda it: it.set_permission_mode("plan"),
     "settings": lambda it: it.settings(),
     "side_question": lambda it: it.side_question("why?"),
+    "skills_dialog": lambda it: it.skills_dialog(),
     "status": lambda it: it.status(),
     "stop_task": lambda it: it.stop_task("nobody"),
     "task_output": lambda it: it.task_output("nobody"),
@@ -124,10 +140,15 @@ OLDER = {
         "apply_settings",
         "binary_version",
         "cancel_prompt",
+        "channel_enable",
         "context_usage",
         "end_session",
         "generate_session_title",
+        "mcp_authenticate",
         "mcp_call",
+        "mcp_clear_auth",
+        "mcp_oauth_callback_url",
+        "rate_message",
         "read_file",
         "reload_plugins",
         "seed_read_state",
@@ -139,6 +160,38 @@ OLDER = {
     "2.1.325": set(CALLS) - {"control"},
 }
 
+LOGIN = "a login to the account: for the person at a terminal, with `claude auth login`"
+SERVICE = "does nothing without the real service, so no test can show what it does"
+WITHOUT_METHOD = {
+    "claim_session": "accepted only by a CLI started with --await-claim, as a spare",
+    "claude_authenticate": LOGIN,
+    "claude_oauth_callback": LOGIN,
+    "claude_oauth_wait_for_completion": LOGIN,
+    "initialize": "the client sends it when it connects",
+    "remote_control": SERVICE,
+    "set_chrome_browser_hints": "accepted only in a session hosted remotely",
+    "set_color": "not known over stdio",
+    "submit_feedback": SERVICE,
+    "submit_survey_feedback": SERVICE,
+    "ultrareview_launch": SERVICE,
+}
+"""The requests that have a class and no method of `Controls`, and why."""
+
+
+async def test_every_request_has_a_method_or_a_reason_to_have_none() -> None:
+    sent: set[str] = set()
+
+    class Noted(Client):
+        async def request(self, request: Any, **_: Any) -> Any:
+            sent.add(request.subtype)
+            return convert({}, request.reply)
+
+    client = Noted()
+    for call in CALLS.values():
+        await call(client)
+    assert sent - {"no_such_control"} == set(CLIENT_REQUESTS) - set(WITHOUT_METHOD)
+    assert set(WITHOUT_METHOD) <= set(CLIENT_REQUESTS)
+
 
 def test_every_method_has_its_row() -> None:
     methods = {
@@ -147,6 +200,7 @@ def test_every_method_has_its_row() -> None:
         if inspect.iscoroutinefunction(value) and name != "request"
     }
     assert methods == set(CALLS)
+    assert [name for name in sorted(methods) if not getattr(Controls, name).__doc__] == []
 
 
 async def test_a_cli_answers_what_it_knows_and_the_rest_is_unsupported(
@@ -227,6 +281,20 @@ async def test_a_second_initialize_is_refused_by_older_clis_only(desk: Setup, ve
         else:
             with pytest.raises(ControlError, match="Already initialized"):
                 await client.request(Initialize())
+        assert (await client.ask("hi")).text == "still here"
+
+
+@newest
+async def test_what_has_no_method_because_of_the_session_is_refused(desk: Setup) -> None:
+    it = await desk(reply("still here"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        with pytest.raises(Unsupported):
+            await client.control("set_color", color="red")
+        with pytest.raises(ControlError, match="--await-claim"):
+            await client.control("claim_session")
+        with pytest.raises(ControlError, match="remote-hosted session"):
+            await client.control("set_chrome_browser_hints")
         assert (await client.ask("hi")).text == "still here"
 
 
@@ -522,6 +590,21 @@ async def test_mcp_servers_can_be_set_while_the_session_runs(desk: Setup) -> Non
     assert "AHOY" in _asked(it)[-1].last
 
 
+async def test_the_newest_cli_starts_no_server_that_is_set_without_arguments(desk: Setup) -> None:
+    # C18
+    it = await desk()
+    parrot = it.cwd / "parrot"
+    parrot.write_text(f"#!/bin/sh\nexec {sys.executable} {PARROT['args'][0]}\n")
+    parrot.chmod(0o755)
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        bare = {"type": "stdio", "command": str(parrot)}
+        refused = await client.mcp_set_servers({"late": bare})
+        assert list(refused.errors) == (["late"] if it.version == "2.1.325" else [])
+        whole = await client.mcp_set_servers({"other": {**bare, "args": []}})
+        assert whole.errors == {}
+
+
 async def test_an_mcp_server_can_be_turned_off_and_on_and_connected_again(desk: Setup) -> None:
     # C10
     it = await desk(reply("hello"))
@@ -553,7 +636,7 @@ async def test_an_mcp_server_nobody_configured_is_not_found(desk: Setup) -> None
 
 
 async def test_a_message_of_an_in_process_server_reaches_the_cli(desk: Setup, version: str) -> None:
-    # C11: told that the tools changed, the newest asks for them again; older ones take it.
+    # C11, C19: told that the tools changed, the newest asks for them again; older ones take it.
     it = await desk(reply("hello"), reply("again"))
 
     @in_process_tool
@@ -598,6 +681,71 @@ async def test_a_resource_of_an_mcp_server_can_be_read(desk: Setup) -> None:
         assert (part.uri, part.text) == ("ui://feather", "green")
         with pytest.raises(ControlError, match="ui://"):
             await client.mcp_read_resource("parrot", "file:///etc/hostname")
+
+
+@known_to_119
+async def test_a_login_to_an_mcp_server_is_handed_over_and_cleared(
+    desk: Setup, version: str
+) -> None:
+    it = await desk()
+    async with asyncio.timeout(DEADLINE), _guarded_server() as (url, paths):
+        client = await it.client(mcp_servers={"guarded": {"type": "http", "url": f"{url}/mcp"}})
+        begun = await client.mcp_authenticate("guarded")
+        assert begun.requires_user_action
+        asked = urlsplit(begun.auth_url or "")
+        assert f"{asked.scheme}://{asked.netloc}{asked.path}" == f"{url}/authorize"
+        query = parse_qs(asked.query)
+        state, [back] = query["state"][0], query["redirect_uri"]
+        # 2.1.119 gives the URL alone.
+        assert begun.state == (state if version == "2.1.325" else None)
+        await client.mcp_oauth_callback_url("guarded", f"{back}?code=yes&state={state}")
+        while await paths.get() != "/token":
+            pass
+        await client.mcp_clear_auth("guarded")
+        with pytest.raises(ControlError, match="Server not found"):
+            await client.mcp_clear_auth("nobody")
+
+
+@asynccontextmanager
+async def _guarded_server() -> AsyncIterator[tuple[str, asyncio.Queue[str]]]:
+    """An MCP server which lets nobody in, with what a login to it needs."""
+    paths: asyncio.Queue[str] = asyncio.Queue()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        length = re.search(r"(?i)^content-length: (\d+)", head, re.MULTILINE)
+        body = await reader.readexactly(int(length[1]) if length else 0)
+        path = head.split()[1]
+        status, answer = _login_answer(url, path, body)
+        data = json.dumps(answer).encode()
+        headers = f"content-type: application/json\r\ncontent-length: {len(data)}"
+        writer.write(f"HTTP/1.1 {status} x\r\n{headers}\r\nconnection: close\r\n\r\n".encode())
+        writer.write(data)
+        await writer.drain()
+        writer.close()
+        paths.put_nowait(path)
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield url, paths
+
+
+def _login_answer(url: str, path: str, body: bytes) -> tuple[int, Any]:
+    if "oauth-protected-resource" in path:
+        return 200, {"resource": f"{url}/mcp", "authorization_servers": [url]}
+    if "oauth-authorization-server" in path:
+        ends = {"authorization": "authorize", "token": "token", "registration": "register"}
+        return 200, {
+            "issuer": url,
+            "response_types_supported": ["code"],
+            "code_challenge_methods_supported": ["S256"],
+            **{f"{name}_endpoint": f"{url}/{end}" for name, end in ends.items()},
+        }
+    if path == "/register":
+        return 201, {**json.loads(body), "client_id": "tests"}
+    if path == "/token":
+        return 200, {"access_token": "let-me-in", "token_type": "Bearer"}
+    return (401, {}) if path == "/mcp" else (404, {})
 
 
 # Figures
@@ -772,17 +920,25 @@ async def test_the_changes_of_the_workspace_are_shown_where_it_is_a_repository(
 
 @newest
 async def test_the_working_directory_changes_once_it_is_trusted(desk: Setup) -> None:
+    # C17
     it = await desk(reply("hello"), reply(tool("Bash", command="pwd")), reply("there"))
     other = it.cwd.with_name("other")
     other.mkdir()
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
-        await client.ask("hi")
+        prompt = await client.say("hi")
+        await prompt
+        await client.wait_idle()
         refused = await client.set_cwd(str(other))
+        await unread(client)
         assert (refused.status, refused.directory) == ("needs_trust", str(other))
         # The CLI runs a command of its own for it, whose result is not that of the next prompt.
         moved = await client.set_cwd(str(other), trusted_directory=refused.directory)
         assert (moved.status, moved.changed, moved.cwd) == ("ok", True, str(other))
+        result = await next_of(client, ResultMessage)
+        life = await next_of(client, CommandLifecycleMessage)
+        assert (result.num_turns, life.state) == (0, "completed")
+        assert life.command_uuid not in ("", prompt.uuid)
         await client.ask("where are we?")
     assert str(other) in _asked(it)[-1].last
 
@@ -952,6 +1108,61 @@ async def test_output_styles_are_loaded_again(desk: Setup) -> None:
     async with asyncio.timeout(DEADLINE):
         loaded = await client.reload_output_styles()
     assert {"default", "Pirate"} <= set(loaded.available_output_styles)
+
+
+# What the CLI's own dialogs show
+
+
+@newest
+async def test_the_memory_dialog_names_the_files_with_instructions(desk: Setup) -> None:
+    it = await desk()
+    (it.cwd / "CLAUDE.md").write_text("Be brief.")
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        shown = await client.memory_dialog()
+    there = {file["path"]: file["exists"] for file in shown.files}
+    assert there == {
+        str(it.home / ".claude/CLAUDE.md"): False,
+        str(it.cwd / "CLAUDE.md"): True,
+    }
+    assert shown.auto_memory["enabled"]
+    assert shown.extra == {}
+
+
+@newest
+async def test_the_skills_dialog_names_source_and_state(desk: Setup) -> None:
+    it = await desk()
+    skill = it.home / ".claude/skills/knots"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text("---\nname: knots\ndescription: ties knots\n---\nTie.\n")
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        [shown] = (await client.skills_dialog()).skills
+    assert (shown["name"], shown["source"], shown["state"]) == ("knots", "user", "on")
+
+
+@newest
+async def test_the_sandbox_dialog_shows_the_settings_in_force(desk: Setup) -> None:
+    it = await desk()
+    client = await it.client(settings={"sandbox": {"excludedCommands": ["make *"]}})
+    async with asyncio.timeout(DEADLINE):
+        shown = await client.sandbox_dialog()
+    assert (shown.enabled, shown.mode) == (False, "disabled")
+    assert shown.excluded_commands == ["make *"]
+    assert shown.extra == {}
+
+
+@newest
+async def test_there_are_no_browsers_without_the_extension(desk: Setup) -> None:
+    it = await desk()
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        shown = await client.chrome_dialog()
+        assert (shown.connected, shown.extra) == (False, {})
+        with pytest.raises(ControlError, match="not connected in this session"):
+            await client.chrome_browsers()
+        with pytest.raises(ControlError, match="not connected in this session"):
+            await client.select_chrome_browser("nobody")
 
 
 # What the CLI spends effort on for us

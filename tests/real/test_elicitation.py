@@ -68,7 +68,7 @@ def is_refused(it: Desk) -> bool:
 
 
 async def test_an_accepted_form_reaches_the_server(desk: Setup) -> None:
-    # C16
+    # C16, H10
     handler = Handler(ElicitationAnswer("accept", {"name": "Ann"}))
     it = await signed(desk, on_elicitation=handler)
     if is_refused(it):

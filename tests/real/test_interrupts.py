@@ -131,6 +131,7 @@ async def test_interrupt_of_an_idle_session_changes_nothing(desk: Setup) -> None
 
 
 async def test_a_prompt_queued_before_an_interrupt_still_gets_its_turn(desk: Setup) -> None:
+    # D13
     it = await desk(reply(text("one "), gate("held")), reply("two"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):

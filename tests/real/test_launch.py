@@ -175,6 +175,7 @@ async def test_a_session_without_persistence_leaves_no_transcript(desk: Setup) -
 
 
 async def test_the_tools_of_a_cli_see_what_the_options_gave(desk: Setup, version: str) -> None:
+    # A28
     it = await desk(reply(SHOW), reply("done"))
     client = await it.client(on_permission=allow, env={"FLAVOUR": "salty"})
     seen = await _tool_environment(it, client)
@@ -183,8 +184,11 @@ async def test_the_tools_of_a_cli_see_what_the_options_gave(desk: Setup, version
     # Left alone, every CLI gives itself this name; another one changes which tools it offers.
     assert seen["CLAUDE_CODE_ENTRYPOINT"] == "sdk-cli"
     told = {name for name in seen if name.startswith(("CLAUDE", "AI_AGENT"))}
-    given = {*client.options.env, "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS"}
+    ours = {"CLAUDE_AGENT_SDK_CLIENT_APP", "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS"}
+    given = {*client.options.env, *ours}
     assert told - given <= ENCLOSING_SESSION
+    told_by_newest = {"CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID", "CLAUDE_PID"}
+    assert (told_by_newest <= told) == (version == "2.1.325")
 
 
 async def test_a_session_within_a_session_takes_nothing_of_it_for_its_own(
@@ -213,7 +217,7 @@ async def test_a_session_within_a_session_takes_nothing_of_it_for_its_own(
 
 
 async def test_another_entry_point_changes_what_a_cli_offers(desk: Setup, version: str) -> None:
-    # Why none is set: a name a CLI does not know costs 2.1.119 its search tools.
+    # A27. Why none is set: a name a CLI does not know costs 2.1.119 its search tools.
     it = await desk(reply("one"), reply("two"))
     offered: list[tuple[set[str], set[str]]] = []
     for env in ({}, {"CLAUDE_CODE_ENTRYPOINT": "sdk-unheard-of"}):

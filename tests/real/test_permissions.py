@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -188,6 +189,19 @@ async def test_a_rule_of_ones_own_is_taken_with_the_answer(desk: Setup) -> None:
         await client.ask("make them")
     assert len(handler.requests) == 1
     assert results(it)[1] == "42"
+
+
+async def test_a_rule_for_a_command_that_writes_holds_on_the_newest_cli_only(desk: Setup) -> None:
+    # B34
+    it = await desk(reply(TOUCH), reply(bash("touch other")), reply("Both."))
+    rule = AddRules(rules=[PermissionRule(tool_name="Bash", rule_content="touch:*")])
+    handler = Handler(Allow(updates=[rule]))
+    client = await it.client(on_permission=handler)
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("make them")
+    suggested = [type(each) for each in handler.requests[0].suggestions]
+    assert (AddRules in suggested) == (it.version == NEWEST)
+    assert len(handler.requests) == (1 if it.version == NEWEST else 2)
 
 
 async def test_an_answer_can_switch_the_mode_in_the_same_moment(
@@ -503,3 +517,16 @@ async def test_bypass_mode_works_where_it_was_opened(desk: Setup) -> None:
         await client.ask("make the other")
     assert len(handler.requests) == 1
     assert (it.cwd / "other").exists()
+
+
+async def test_root_may_not_open_bypass_mode_outside_of_a_sandbox(desk: Setup) -> None:
+    # B33
+    it = await desk(reply("Hello."))
+    async with asyncio.timeout(DEADLINE):
+        if os.geteuid() != 0:
+            client = await it.client(allow_bypass=True)
+            assert (await client.ask("hi")).text == "Hello."
+            return
+        with pytest.raises(SessionEnded, match="root") as refused:
+            await it.client(allow_bypass=True)
+    assert refused.value.exit_code == 1

@@ -74,12 +74,22 @@ async def test_free_text_is_an_answer(desk: Setup) -> None:
 
 
 async def test_notes_reach_the_model(desk: Setup) -> None:
-    # B23: 2.1.37 drops `annotations`, so there they are part of the answer.
+    # B23, B36: 2.1.37 drops `annotations`, so there they are part of the answer.
     answer = Answers({"Which colour?": "Red"}, notes={"Which colour?": "but not too bright"})
     it, _ = await asked(desk, answer, COLOUR)
     told = results(it)[0]
     assert '"Which colour?"="Red' in told
     assert "notes: but not too bright" in told
+
+
+async def test_the_oldest_cli_drops_notes_that_stand_beside_the_answers(desk: Setup) -> None:
+    # B36
+    question = "Which colour?"
+    beside = {"answers": {question: "Red"}, "annotations": {question: {"notes": "but dark"}}}
+    edit = Handler(lambda request: Allow(updated_input={**request.input, **beside}))
+    it, _ = await asked(desk, None, COLOUR, on_question=edit)
+    assert '"Which colour?"="Red"' in results(it)[0]
+    assert ("but dark" in results(it)[0]) == (it.version != "2.1.37")
 
 
 async def test_skipped_questions_stay_unanswered_and_the_model_goes_on(desk: Setup) -> None:
@@ -117,7 +127,8 @@ async def test_what_is_no_answer_to_a_question_refuses_it(desk: Setup) -> None:
 
 
 async def test_a_yes_without_answers_is_no_answer_to_the_model(desk: Setup) -> None:
-    # B23
+    # B23, B35: the older CLIs tell it that there are answers, and give none.
     it, _ = await asked(desk, Allow(), COLOUR)
-    assert ("did not answer" in results(it)[0]) == (it.version == NEWEST)
+    told = "The user did not answer" if it.version == NEWEST else "User has answered"
+    assert results(it)[0].startswith(told)
     assert "Blue" not in results(it)[0]

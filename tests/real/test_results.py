@@ -121,7 +121,7 @@ async def test_a_malformed_event_of_the_model_is_passed_over(desk: Setup) -> Non
 
 
 async def test_a_stream_that_breaks_off_is_asked_for_again(desk: Setup) -> None:
-    # E6
+    # E6, A23: only the newest ends the broken message before it begins another.
     broken = reply(text("half "), gate("cut"), text("a sentence"))
     it = await desk(Broken(reply=broken, after=3), reply("a whole sentence"))
     client = await it.client(include_partial_messages=True)
@@ -134,6 +134,10 @@ async def test_a_stream_that_breaks_off_is_asked_for_again(desk: Setup) -> None:
         events = await unread(client)
     assert (turn.outcome, turn.text) == ("finished", "a whole sentence")
     assert [line.text for line in of(AssistantMessage, events)] == ["a whole sentence"]
+    ended = ["content_block_stop", "message_stop", "message_start"]
+    streamed = [each.event.type for each in of(StreamEvent, events)]
+    assert streamed[:3] == (ended if it.version == NEWEST else [])
+    assert len(of(ApiRetryMessage, events)) == (1 if it.version == NEWEST else 0)
 
 
 # Limits
@@ -193,17 +197,18 @@ async def test_a_model_that_misses_the_schema_five_times_failed(desk: Setup) -> 
 
 @newest
 async def test_a_model_that_ignores_the_schema_finishes_without_output(desk: Setup) -> None:
-    # E5
+    # E5, E7
     it = await desk(*[reply("I would rather talk")] * 10)
     client = await it.client(json_schema=SCHEMA)
     async with asyncio.timeout(DEADLINE):
         turn = await client.ask("what is it?")
     assert (turn.outcome, turn.structured_output) == ("finished", None)
+    assert len(conversation(it)) == 2
 
 
 @older
 async def test_older_clis_press_a_model_that_ignores_the_schema_without_end(desk: Setup) -> None:
-    # E5: only an interrupt ends it.
+    # E5, E7: an interrupt ends it.
     it = await desk(*[reply("I would rather talk")] * 20, reply(gate("held"), "enough"))
     client = await it.client(json_schema=SCHEMA)
     async with asyncio.timeout(DEADLINE):
@@ -213,6 +218,22 @@ async def test_older_clis_press_a_model_that_ignores_the_schema_without_end(desk
         turn = await prompt
     assert (turn.outcome, turn.structured_output) == ("interrupted", None)
     assert "You MUST call the StructuredOutput tool" in conversation(it)[-1].last
+
+
+@older
+async def test_a_limit_of_turns_ends_the_pressing_but_not_of_the_oldest(desk: Setup) -> None:
+    # E7
+    it = await desk(*[reply("I would rather talk")] * 20, reply(gate("held"), "enough"))
+    client = await it.client(json_schema=SCHEMA, max_turns=4)
+    async with asyncio.timeout(DEADLINE):
+        prompt = await client.say("what is it?")
+        if it.version == OLDEST:
+            await it.model.reached("held")
+            await client.interrupt()
+        turn = await prompt
+    assert len(conversation(it)) == (21 if it.version == OLDEST else 4)
+    assert turn.outcome == ("interrupted" if it.version == OLDEST else "failed")
+    assert (result_of(turn).subtype == "error_max_turns") == (it.version != OLDEST)
 
 
 async def test_the_tools_that_were_denied_are_listed(desk: Setup) -> None:

@@ -130,7 +130,7 @@ def _check_lines(written: bytes) -> None:
 
 
 async def test_odd_texts_arrive_at_the_model_as_they_were_said(desk: Setup, version: str) -> None:
-    # G5, G6
+    # G5, G6, A29
     it = await desk(*(reply("ok") for _ in ODD_TEXTS))
     client, tap = await tapped(it)
     async with asyncio.timeout(DEADLINE):

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from pilothouse import AssistantMessage, Client, SessionEnded, Turn
+from pilothouse.protocol import ConversationResetMessage
 from pilothouse.testing.scenario import reply
 from tests.real.desk import DEADLINE, NEWEST, Desk, Setup
 from tests.real.held import conversation, unread
@@ -79,11 +80,17 @@ async def test_a_resumed_session_goes_on_under_its_id(desk: Setup) -> None:
 
 
 async def test_the_cost_of_a_resumed_turn_is_its_own(desk: Setup) -> None:
+    # E8: the newest counts on from what the session had cost.
     it = await desk(reply("one"), reply("two"))
     async with asyncio.timeout(DEADLINE):
         earlier, [one] = await talk(it, "1")
         _, [two] = await talk(it, "2", resume=earlier.session_id)
     assert two.cost_usd == pytest.approx(one.cost_usd)
+    assert two.result is not None
+    total = two.result.total_cost_usd
+    assert total == pytest.approx((2 if it.version == NEWEST else 1) * one.cost_usd)
+    own = [each.cost_usd for each in two.result.model_usage_since_last_result.values()]
+    assert own == ([pytest.approx(one.cost_usd)] if it.version == NEWEST else [])
 
 
 async def test_the_latest_session_of_a_directory_is_continued(desk: Setup) -> None:
@@ -163,16 +170,20 @@ async def test_two_processes_may_hold_one_session(desk: Setup) -> None:
 
 
 async def test_clear_begins_a_new_conversation(desk: Setup) -> None:
-    # F4: under a new id, on the newest CLI. 2.1.119 takes the id and keeps the conversation;
+    # F4, A21: under a new id, on the newest CLI. 2.1.119 takes the id and keeps the conversation;
     # 2.1.37 has no such command.
     it = await desk(reply("noted"), reply("which one?"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
         noted = await client.ask("remember the number 7")
         before = client.session_id
-        cleared = await client.ask("/clear")
+        cleared = await (await client.say("/clear"))
+        await client.wait_idle()
+        lines = await unread(client)
         after = await client.ask("which number?")
         await client.wait_idle()
+    resets = [event for event in lines if isinstance(event, ConversationResetMessage)]
+    assert len(resets) == (1 if it.version == NEWEST else 0)
     assert cleared.outcome == "finished"
     assert after.text == "which one?"
     assert (client.session_id == before) == (it.version == OLDEST)

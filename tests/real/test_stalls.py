@@ -62,6 +62,7 @@ async def test_a_tool_that_runs_long_is_named(desk: Setup) -> None:
 
 
 async def test_a_person_who_thinks_is_named_with_what_was_asked(desk: Setup) -> None:
+    # B13
     decided = asyncio.Event()
 
     async def think(request: PermissionRequest) -> Any:

@@ -19,10 +19,12 @@ from pilothouse import (
     attach,
     tool,
 )
+from pilothouse.protocol import ControlCancelRequest, ControlRequest, McpMessage
 from pilothouse.testing.scenario import reply
 from pilothouse.testing.scenario import tool as call
 from tests.real.answering import Handler, Holding, conversation, result_blocks, results
 from tests.real.desk import DEADLINE, NEWEST, Desk, Setup
+from tests.real.held import unread
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
@@ -105,6 +107,17 @@ async def test_the_model_is_offered_the_tools_with_their_schemas(desk: Setup) ->
     assert schema["properties"]["b"]["description"] == "the second number"
 
 
+async def test_the_newest_cli_keeps_tools_back_until_they_are_searched_for(desk: Setup) -> None:
+    # H14
+    it = await desk(reply("Aye."))
+    client = await it.client(mcp_servers={"ship": SHIP})
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("what can you do?")
+    offered = conversation(it)[0].tools
+    assert ("mcp__ship__add" in offered) == (it.version != NEWEST)
+    assert ("ToolSearch" in offered) == (it.version == NEWEST)
+
+
 async def test_a_structured_result_reaches_the_model_as_json(desk: Setup) -> None:
     # H8
     it = await called(desk, "chart", place="Ushant")
@@ -174,7 +187,7 @@ async def test_a_remembered_tool_of_ours_is_not_asked_about_again(desk: Setup) -
 
 
 async def test_an_interrupt_ends_the_call_of_a_tool(desk: Setup) -> None:
-    # H8
+    # H8, H13
     it = await desk(reply(call("mcp__slow__wait")), reply("Here again."))
     held = Holding()
 
@@ -191,6 +204,11 @@ async def test_an_interrupt_ends_the_call_of_a_tool(desk: Setup) -> None:
         await client.interrupt()
         assert (await prompt).outcome == "interrupted"
         await held.cancelled.wait()
+        told = await unread(client)
+        asked = [event.request for event in told if isinstance(event, ControlRequest)]
+        methods = [each.message["method"] for each in asked if isinstance(each, McpMessage)]
+        assert methods[-2:] == ["tools/call", "notifications/cancelled"]
+        assert not any(isinstance(event, ControlCancelRequest) for event in told)
         assert (await client.ask("hello?")).text == "Here again."
 
 

@@ -11,12 +11,20 @@ import pytest
 
 from pilothouse import (
     Client,
+    InitMessage,
     ResultMessage,
     Turn,
     Unsupported,
     UserMessage,
 )
-from pilothouse.protocol import SessionStateChangedMessage
+from pilothouse.protocol import (
+    CommandLifecycleMessage,
+    CompactBoundaryMessage,
+    SessionStateChangedMessage,
+    StatusMessage,
+    TaskNotificationMessage,
+    TaskStartedMessage,
+)
 from pilothouse.testing.scenario import (
     Branch,
     Usage,
@@ -76,6 +84,7 @@ async def test_a_prompt_is_answered_while_nobody_reads(desk: Setup) -> None:
 
 
 async def test_two_prompts_written_at_once_get_a_turn_each(desk: Setup) -> None:
+    # A22
     it = await desk(reply("one"), reply("two"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -161,7 +170,7 @@ async def test_a_repeated_uuid_starts_no_turn(desk: Setup) -> None:
 
 
 async def test_a_uuid_of_the_resumed_transcript_starts_no_turn(desk: Setup) -> None:
-    # G9: the CLI itself says so, with an echo outside of any turn.
+    # G9, A26: the CLI itself says so, with an echo outside of any turn.
     it = await desk(reply("one"), reply("two"))
     async with asyncio.timeout(DEADLINE):
         async with Client(it.options()) as earlier:
@@ -170,8 +179,15 @@ async def test_a_uuid_of_the_resumed_transcript_starts_no_turn(desk: Setup) -> N
         client = await it.client(resume=earlier.session_id)
         again = await (await client.say("1", uuid=first.uuid))
         await client.wait_idle()
+        told = await unread(client)
         assert (await client.ask("2")).text == "two"
     assert (again.outcome, again.reason) == ("cancelled", "duplicate")
+    [echo] = [event for event in told if isinstance(event, UserMessage)]
+    assert (echo.uuid, echo.is_replay) == (first.uuid, True)
+    lives = [event for event in told if isinstance(event, CommandLifecycleMessage)]
+    completed = [(first.uuid, "completed")] if it.version == NEWEST else []
+    assert [(each.command_uuid, each.state) for each in lives] == completed
+    assert [event for event in told if isinstance(event, ResultMessage)] == []
     assert len(conversation(it)) == 2
 
 
@@ -311,21 +327,98 @@ async def test_the_cost_of_a_turn_is_its_own(desk: Setup) -> None:
 
 
 async def test_a_slash_command_is_answered_although_old_clis_do_not_echo_it(desk: Setup) -> None:
+    # A19
     it = await desk(reply("one"), reply("two"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
         await client.ask("1")
         compacted = await client.say("/compact")
         turn = await compacted
+        echoed = [event for event in await unread(client) if isinstance(event, UserMessage)]
         after = await client.ask("2")
         await client.wait_idle()
     assert (turn.outcome, turn.prompts) == ("finished", (compacted.uuid,))
+    lines = {line.uuid: line.text for line in echoed if line.is_replay}
+    assert (compacted.uuid in lines) == (it.version == NEWEST)
+    assert "<local-command-stdout>Compacted </local-command-stdout>" in lines.values()
     assert after.text == "two"
     assert "The conversation so far, in short." in str(conversation(it)[-1].body["messages"])
 
 
+async def test_an_unknown_command_is_words_for_the_model_on_the_newest_cli_only(
+    desk: Setup,
+) -> None:
+    # A19
+    it = await desk(reply("I know no such command."))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        turn = await client.ask("/no-such-command at all")
+    heard = [request.last for request in conversation(it)]
+    assert len(heard) == (1 if it.version == NEWEST else 0)
+    assert all("/no-such-command at all" in words for words in heard)
+    assert (turn.text == "I know no such command.") == (it.version == NEWEST)
+
+
+async def test_a_compaction_is_told_step_by_step(desk: Setup) -> None:
+    # H1, H7
+    it = await desk(reply("one"), reply("two"))
+    client = await it.client(include_partial_messages=True)
+    async with asyncio.timeout(DEADLINE):
+        await (await client.say("1"))
+        await client.wait_idle()
+        said = await unread(client)
+        turn = await (await client.say("/compact"))
+        await client.wait_idle()
+        told = await unread(client)
+    states = [event.status for event in said + told if isinstance(event, StatusMessage)]
+    assert states == [*([] if it.version == OLDEST else ["requesting"]), "compacting", None]
+    steps = (StatusMessage, InitMessage, CompactBoundaryMessage, UserMessage, ResultMessage)
+    order = [type(event) for event in told if isinstance(event, steps)]
+    assert order[:5] == [StatusMessage, *steps[:4]]
+    assert order[-1] is ResultMessage
+    [summary] = [event for event in told if isinstance(event, UserMessage) and not event.is_replay]
+    assert "The conversation so far, in short." in summary.text
+    assert turn.text == ""
+
+
+async def test_a_background_shell_keeps_only_2_1_119_from_being_idle(desk: Setup) -> None:
+    # A24: the newest calls itself idle beside it. The oldest tells of its end with the next prompt.
+    async with HeldCommand().serving() as held:
+        it = await desk(reply(held.background_call), reply("it runs"), reply("over"))
+        client = await it.client(on_permission=allow)
+        async with asyncio.timeout(DEADLINE):
+            await (await client.say("start it in the background"))
+            await held.running.wait()
+            if it.version == NEWEST:
+                await client.wait_idle()
+            before = await unread(client)
+            held.release()
+            await held.ended.wait()
+            if it.version != OLDEST:
+                await next_of(client, TaskNotificationMessage)
+                assert (await next_of(client, ResultMessage)).result == "over"
+            else:
+                assert (await (await client.say("and now?"))).text == "over"
+                await next_of(client, TaskNotificationMessage)
+    states = [event.state for event in before if isinstance(event, SessionStateChangedMessage)]
+    assert ("idle" in states) == (it.version == NEWEST)
+    started = [event for event in before if isinstance(event, TaskStartedMessage)]
+    assert len(started) == (0 if it.version == OLDEST else 1)
+
+
+@oldest
+async def test_the_oldest_cli_answers_a_prompt_that_asks_nothing(desk: Setup) -> None:
+    # A25
+    it = await desk(reply("noted"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        turn = await (await client.say("remember the number 7", should_query=False))
+    assert turn.text == "noted"
+
+
 @since_2_1_119
 async def test_a_prompt_that_asks_nothing_is_read_with_the_next_one(desk: Setup) -> None:
+    # A25
     it = await desk(reply("noted"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):

@@ -122,7 +122,7 @@ class TurnTracker:
         self._state: str | None = None
         self._interrupted = False
         self._unasked = False
-        self._begun = False
+        self._spoken = False
         self._retry: ApiRetryMessage | None = None
         self._cost = 0.0
         self._ended: list[Turn] = []
@@ -208,7 +208,7 @@ class TurnTracker:
     # One step per kind of message
 
     def _init(self, _: InitMessage) -> None:
-        self.running = self._begun = True
+        self.running = True
 
     def _state_changed(self, message: SessionStateChangedMessage) -> None:
         self._state = message.state
@@ -219,6 +219,7 @@ class TurnTracker:
 
     def _assistant(self, message: AssistantMessage) -> None:
         self._retry = None
+        self._spoken |= message.parent_tool_use_id is None
         for block in message.content:
             if isinstance(block, ToolUseBlock):
                 inner = message.parent_tool_use_id is not None
@@ -269,7 +270,7 @@ class TurnTracker:
         self._ended.append(Turn(outcome, reason, answered, message, cost))
         self._cost = message.total_cost_usd
         self._echoed.clear()
-        self._begun = self._interrupted = self._unasked = False
+        self._spoken = self._interrupted = self._unasked = False
         self._retry = None
         self.running = False
         self.tools = {key: tool for key, tool in self.tools.items() if tool.in_subagent}
@@ -277,8 +278,8 @@ class TurnTracker:
     def _without_echo(self) -> tuple[str, ...]:
         """The prompt a result must belong to although no echo told so."""
         for uuid, is_echoed in self._unanswered.items():
-            # It ended before it began (a session that cannot be resumed), or before the echo.
-            if not is_echoed or not self._begun or self._interrupted:
+            # The echo comes with the first words of the model; a turn may end before it.
+            if not is_echoed or not self._spoken:
                 return (uuid,)
         return ()
 
