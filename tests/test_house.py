@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import pilothouse
+from tests.real.conftest import EVERY_VERSION
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -75,3 +76,8 @@ def test_every_command_is_documented():
     assert pages, "docs/ has a reference"
     documented = "".join(page.read_text() for page in pages)
     assert [name for name in commands() if f"pilothouse {name}" not in documented] == []
+
+
+def test_what_every_cli_must_show_is_there_to_be_shown() -> None:
+    tests = "".join(path.read_text() for path in (ROOT / "tests/real").glob("test_*.py"))
+    assert [name for name in EVERY_VERSION if f"def {name}(" not in tests] == []

@@ -6,6 +6,7 @@ CLI meet there and nothing leaves the machine.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -15,7 +16,40 @@ import pytest
 
 from pilothouse.testing.scenario import AnyReply, Scenario
 from pilothouse.testing.scripted_model import ScriptedModel
-from tests.real.desk import CACHE, VERSIONS, Desk, Setup
+from tests.conftest import PROVING
+from tests.real.desk import CACHE, NEWEST, VERSIONS, Desk, Setup
+
+# A plain turn, several, permissions allowed, edited, denied and remembered, two open at once,
+# questions, plans approved, edited, revised and rejected, interrupts, hooks, an in-process tool,
+# resume, fork, no orphan, no bypass.
+EVERY_VERSION = frozenset(
+    {
+        "test_a_plain_turn_finishes_with_the_models_text",
+        "test_a_later_turn_has_the_earlier_ones_before_it",
+        "test_an_allowed_tool_runs_and_its_request_tells_what_it_would_do",
+        "test_a_tool_runs_with_the_input_it_was_allowed_with",
+        "test_the_model_reads_why_a_tool_was_denied_and_goes_on",
+        "test_what_is_remembered_is_not_asked_again_and_leaves_no_trace_on_disk",
+        "test_two_requests_open_at_once_are_answered_in_any_order",
+        "test_the_model_reads_the_label_that_was_chosen",
+        "test_several_labels_and_several_questions_have_one_answer",
+        "test_an_approved_plan_leads_back_to_the_mode_before",
+        "test_the_model_works_by_the_plan_as_the_person_edited_it",
+        "test_a_plan_to_be_revised_is_asked_about_again",
+        "test_a_rejected_plan_leaves_the_session_in_plan_mode",
+        "test_interrupt_in_the_middle_of_text",
+        "test_interrupt_in_the_middle_of_a_tool_kills_it",
+        "test_a_hook_lets_a_tool_run_without_a_question",
+        "test_a_hook_denies_a_tool_and_the_model_reads_why",
+        "test_the_model_reads_what_a_tool_returns",
+        "test_a_resumed_session_goes_on_under_its_id",
+        "test_a_fork_goes_on_under_an_id_of_its_own",
+        "test_a_signal_to_the_owner_in_the_middle_of_a_tool_leaves_nothing",
+        "test_no_control_request_sets_bypass_mode_unless_it_was_opened",
+        "test_no_answer_sets_bypass_mode_unless_it_was_opened",
+        "test_no_hook_sets_bypass_mode_unless_it_was_opened",
+    }
+)
 
 
 def pytest_configure() -> None:
@@ -24,11 +58,29 @@ def pytest_configure() -> None:
             raise pytest.UsageError(f"there is no CLI {version} in {CACHE}: run ./scripts/test")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.real)
+    mine = [item for item in items if here in item.path.parents]
+    for item in mine:
+        item.add_marker(pytest.mark.real)
+    left_out = set() if PROVING else {item for item in mine if is_spared(item)}
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
+
+
+def is_spared(item: pytest.Item) -> bool:
+    """Whether an older CLI is left to `scripts/prove`, to keep `scripts/test` short.
+
+    What every CLI must show, and what differs between them (its test then speaks of the version),
+    runs on all of them; the rest on the newest.
+    """
+    assert isinstance(item, pytest.Function)
+    if item.originalname in EVERY_VERSION or "version" in inspect.getsource(item.function):
+        return False
+    if any(mark.args[0] == "version" for mark in item.iter_markers("parametrize")):
+        return False
+    params = item.callspec.params if hasattr(item, "callspec") else {}
+    return params.get("version", NEWEST) != NEWEST
 
 
 @pytest.fixture(params=VERSIONS)
