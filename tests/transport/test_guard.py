@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -62,6 +63,19 @@ WAIT = "asyncio.Event().wait()"
 FORK = "if ctypes.PyDLL(None).fork() == 0: os.close(1), os.read(0, 1), os._exit(0)"
 
 
+_owners: list[asyncio.subprocess.Process] = []
+
+
+@pytest.fixture(autouse=True)
+async def no_owner_outlives_its_test() -> AsyncIterator[None]:
+    yield
+    while _owners:
+        owner = _owners.pop()
+        if owner.returncode is None:
+            owner.kill()
+            await owner.communicate()
+
+
 def _owner_source(end: str, first: str = "pass") -> str:
     return OWNER.replace("END", end).replace("FIRST", first)
 
@@ -75,6 +89,7 @@ async def _owner(
         stdin=stdin,
         stdout=asyncio.subprocess.PIPE,
     )
+    _owners.append(owner)
     assert owner.stdout is not None
     async with asyncio.timeout(DEADLINE):
         line = await owner.stdout.readline()
