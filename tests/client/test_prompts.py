@@ -47,4 +47,4 @@ def test_a_pdf_travels_as_bytes() -> None:
 @pytest.mark.parametrize("make", [image, document])
 def test_an_unreadable_type_is_refused_with_what_to_do(make: object) -> None:
     with pytest.raises(UsageError, match="give media_type"):
-        make(b"?")  # pyright: ignore[reportCallIssue]
+        make(b"?")  # pyright: ignore[reportCallIssue] - both functions take bytes

@@ -382,10 +382,11 @@ async def test_a_compaction_is_told_step_by_step(desk: Setup) -> None:
 
 
 async def test_a_background_shell_keeps_only_2_1_119_from_being_idle(desk: Setup) -> None:
-    # A24: the newest calls itself idle beside it. The oldest tells of its end with the next prompt,
-    # if it has noticed by then.
+    # A24: the newest calls itself idle beside it. The oldest tells of its end with the first prompt
+    # after it has noticed, which need not be the next one.
     async with HeldCommand().serving() as held:
-        it = await desk(reply(held.background_call), reply("it runs"), reply("over"))
+        over = [reply("over")] * 5
+        it = await desk(reply(held.background_call), reply("it runs"), *over)
         client = await it.client(on_permission=allow)
         async with asyncio.timeout(DEADLINE):
             await (await client.say("start it in the background"))
@@ -399,9 +400,13 @@ async def test_a_background_shell_keeps_only_2_1_119_from_being_idle(desk: Setup
                 await next_of(client, TaskNotificationMessage)
                 assert (await next_of(client, ResultMessage)).result == "over"
             else:
-                assert (await (await client.say("and now?"))).text == "over"
-                told = [e for e in await unread(client) if isinstance(e, TaskNotificationMessage)]
-                assert len(told) <= 1
+                told: list[object] = []
+                for _ in over:
+                    assert (await (await client.say("and now?"))).text == "over"
+                    told += await unread(client)
+                    if any(isinstance(event, TaskNotificationMessage) for event in told):
+                        break
+                assert sum(isinstance(event, TaskNotificationMessage) for event in told) == 1
     states = [event.state for event in before if isinstance(event, SessionStateChangedMessage)]
     assert ("idle" in states) == (it.version == NEWEST)
     started = [event for event in before if isinstance(event, TaskStartedMessage)]
