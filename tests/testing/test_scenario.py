@@ -15,6 +15,7 @@ from pilothouse.testing.scenario import (
     Raw,
     Reply,
     Scenario,
+    ScenarioError,
     Script,
     Text,
     Thinking,
@@ -24,6 +25,7 @@ from pilothouse.testing.scenario import (
     computed,
     load,
     reply,
+    save,
     text,
     tool,
 )
@@ -180,3 +182,80 @@ def test_a_rule_holds_when_all_its_conditions_do(when: When, *, holds: bool) -> 
         }
     )
     assert when.holds(request) is holds
+
+
+def test_placeholders_are_filled_with_what_the_request_knows() -> None:
+    call = tool("Write", file_path="{{cwd}}/a", edits=[{"path": "{{home}}/b", "times": 2}])
+    script = Script(Scenario(replies=[reply("In {{cwd}}.", call, Text(chunks=("{{cwd}}", "!")))]))
+    request = ModelRequest(tools=("Write",), facts={"cwd": "/sea", "home": "/port"})
+    filled = script.next(request)
+    assert isinstance(filled, Reply)
+    assert filled.steps == (
+        text("In /sea."),
+        tool("Write", file_path="/sea/a", edits=[{"path": "/port/b", "times": 2}]),
+        Text(chunks=("/sea", "!")),
+    )
+
+
+def test_a_broken_reply_is_filled_as_well_and_an_unknown_fact_is_left() -> None:
+    script = Script(Scenario(replies=[Broken(reply=reply("{{cwd}} {{plan_file}}"), after=2)]))
+    broken = script.next(ModelRequest(tools=("Bash",), facts={"cwd": "/sea"}))
+    assert isinstance(broken, Broken)
+    assert words(broken.reply) == "/sea {{plan_file}}"
+
+
+def test_a_real_request_tells_where_the_cli_works() -> None:
+    request = asked(
+        "Write your plan at /port/.claude/plans/leap-calm-sea.md now.",
+        system=[
+            {"type": "text", "text": "Primary working directory: /port/project\nOther: no"},
+            {"type": "text", "text": "Memory at `/port/.claude/projects/-port-project/memory/`."},
+        ],
+    )
+    assert request.facts == {
+        "cwd": "/port/project",
+        "home": "/port",
+        "config_dir": "/port/.claude",
+        "plan_file": "/port/.claude/plans/leap-calm-sea.md",
+    }
+    assert asked("Hello.").facts == {}
+
+
+def test_a_saved_scenario_is_loaded_again(tmp_path: Path) -> None:
+    scenario = Scenario(replies=[reply("Hi"), ApiError(status=529)])
+    save(scenario, tmp_path / "scenario.json")
+    assert load(tmp_path / "scenario.json") == scenario
+
+
+def test_a_computed_reply_cannot_be_saved(tmp_path: Path) -> None:
+    scenario = Scenario(replies=[computed(lambda _: reply("Hi"))])
+    with pytest.raises(ScenarioError, match="computed"):
+        save(scenario, tmp_path / "scenario.json")
+
+
+@pytest.mark.parametrize(
+    ("data", "complaint"),
+    [
+        ('{"replies": [', "scenario.json: not JSON: "),
+        ("[]", "not a scenario: Expected `object`, got `array` (at the top)"),
+        ('{"replies": [{"type": "nope"}]}', "Invalid value 'nope' (at replies[0].type)"),
+        (
+            '{"replies": [{"type": "reply", "steps": [{"type": "text", "text": 3}]}]}',
+            "Expected `str`, got `int` (at replies[0].steps[0].text)",
+        ),
+    ],
+)
+def test_a_bad_file_is_named_with_what_is_wrong_and_where(
+    tmp_path: Path, data: str, complaint: str
+) -> None:
+    path = tmp_path / "scenario.json"
+    path.write_text(data)
+    with pytest.raises(ScenarioError) as caught:
+        load(path)
+    assert complaint in str(caught.value)
+    assert str(path) in str(caught.value)
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ScenarioError, match="nowhere"):
+        load(tmp_path / "nowhere.json")

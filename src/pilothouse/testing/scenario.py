@@ -9,10 +9,14 @@ model behind a real CLI and anything else that needs a model's part played.
             reply("Done."),
         ]
     )
+
+Texts and the inputs of tools may hold `{{cwd}}`, `{{home}}`, `{{config_dir}}` and `{{plan_file}}`:
+paths that only the asking side knows, filled in when the reply is given.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -34,6 +38,7 @@ __all__ = [
     "Raw",
     "Reply",
     "Scenario",
+    "ScenarioError",
     "Script",
     "Step",
     "Text",
@@ -45,10 +50,15 @@ __all__ = [
     "gate",
     "load",
     "reply",
+    "save",
     "text",
     "thinking",
     "tool",
 ]
+
+
+class ScenarioError(ValueError):
+    """A file that is no scenario; the text says which file, what is wrong, and where."""
 
 
 class Text(msgspec.Struct, frozen=True, tag="text", kw_only=True, omit_defaults=True):
@@ -224,6 +234,8 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
     max_tokens: int = 0
     stream: bool = False
     body: dict[str, Any] = {}
+    facts: dict[str, str] = {}
+    """What placeholders stand for; one without a fact stays as it is."""
 
     @classmethod
     def parse(cls, body: dict[str, Any]) -> ModelRequest:
@@ -239,6 +251,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
             max_tokens=int(body.get("max_tokens", 0)),
             stream=bool(body.get("stream")),
             body=body,
+            facts=_facts(body),
         )
 
     @property
@@ -276,6 +289,11 @@ class Script:
             return reply('{"title": "Scripted session"}')
         return self._take(self._main, request)
 
+    def skip(self, replies: int) -> None:
+        """Passes over replies that an earlier run has given."""
+        for _ in zip(range(replies), self._main, strict=False):
+            pass
+
     def _take(
         self, replies: Iterator[AnyReply], request: ModelRequest
     ) -> Reply | ApiError | Broken:
@@ -285,7 +303,7 @@ class Script:
         if found is None:
             self.unscripted.append(request)
             return reply("The scenario ends here.")
-        return found
+        return _resolved(found, request.facts)
 
 
 def text(words: str, /, *, chunk: int = 0, delay: float = 0.0) -> Text:
@@ -321,7 +339,23 @@ def computed(answer: Callable[[ModelRequest], AnyReply], /) -> Computed:
 
 def load(path: Path) -> Scenario:
     """Reads a scenario from a JSON file."""
-    return msgspec.json.decode(path.read_bytes(), type=Scenario)
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Scenario)
+    except OSError as error:
+        raise ScenarioError(f"{path}: {error.strerror}") from error
+    except msgspec.ValidationError as error:
+        what, _, where = str(error).partition(" - at ")
+        at = where.strip("`").removeprefix("$").removeprefix(".") or "the top"
+        raise ScenarioError(f"{path}: not a scenario: {what} (at {at})") from error
+    except msgspec.DecodeError as error:
+        raise ScenarioError(f"{path}: not JSON: {error}") from error
+
+
+def save(scenario: Scenario, path: Path) -> None:
+    """Writes a scenario to a JSON file; computed replies cannot be written."""
+    if any(isinstance(entry, Computed) for entry in _all_replies(scenario)):
+        raise ScenarioError(f"{path}: a computed reply is code, and cannot be written to a file")
+    path.write_bytes(msgspec.json.encode(scenario))
 
 
 _ERROR_TYPES = {
@@ -334,6 +368,65 @@ _ERROR_TYPES = {
     500: "api_error",
     529: "overloaded_error",
 }
+
+
+# Where a real CLI tells the model of its folders.
+_FACTS = {
+    "cwd": re.compile(r"working directory: (/[^\s\"'`\\]+)"),
+    "plan_file": re.compile(r"(/[^\s\"'`\\]*/plans/[^\s\"'`\\/]+\.md)"),
+    "config_dir": re.compile(r"(/[^\s\"'`\\]*)/(?:plans|projects/[^\s\"'`\\/]+/memory)/"),
+}
+_PLACEHOLDER = re.compile(r"\{\{(cwd|home|config_dir|plan_file)\}\}")
+
+
+def _facts(body: dict[str, Any]) -> dict[str, str]:
+    messages = cast("list[dict[str, Any]]", body.get("messages") or [])
+    told = "\n".join(_texts(each) for each in (body.get("system"), messages))
+    found = {name: pattern.search(told) for name, pattern in _FACTS.items()}
+    facts = {name: match[1] for name, match in found.items() if match}
+    config_dir = facts.get("config_dir", "")
+    if config_dir.endswith("/.claude"):
+        facts["home"] = config_dir.removesuffix("/.claude")
+    return facts
+
+
+def _resolved(found: Reply | ApiError | Broken, facts: dict[str, str]) -> Reply | ApiError | Broken:
+    match found:
+        case Reply():
+            steps = tuple(_resolved_step(step, facts) for step in found.steps)
+            return msgspec.structs.replace(found, steps=steps)
+        case Broken():
+            return msgspec.structs.replace(found, reply=_resolved(found.reply, facts))
+        case ApiError():
+            return found
+
+
+def _resolved_step(step: Step, facts: dict[str, str]) -> Step:
+    match step:
+        case Text():
+            chunks = tuple(_filled(piece, facts) for piece in step.chunks)
+            return msgspec.structs.replace(step, text=_filled(step.text, facts), chunks=chunks)
+        case ToolCall():
+            return msgspec.structs.replace(step, input=_filled(step.input, facts))
+        case _:
+            return step
+
+
+def _filled(value: Any, facts: dict[str, str]) -> Any:
+    match value:
+        case str():
+            return _PLACEHOLDER.sub(lambda found: facts.get(found[1], found[0]), value)
+        case dict():
+            members = cast("dict[str, Any]", value)
+            return {key: _filled(member, facts) for key, member in members.items()}
+        case list() | tuple():
+            return [_filled(member, facts) for member in cast("list[Any]", value)]
+        case _:
+            return value
+
+
+def _all_replies(scenario: Scenario) -> list[AnyReply]:
+    return [*scenario.replies, *(entry for one in scenario.branches for entry in one.replies)]
 
 
 def _cut(words: str, size: int) -> tuple[str, ...]:

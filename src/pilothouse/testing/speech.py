@@ -22,9 +22,9 @@ Event = dict[str, Any]
 class Ids:
     """Numbers messages and tool calls, so that a run's ids are the same every time."""
 
-    def __init__(self) -> None:
-        self._messages = count(1)
-        self._tools = count(1)
+    def __init__(self, messages: int = 0, tools: int = 0) -> None:
+        self._messages = count(messages + 1)
+        self._tools = count(tools + 1)
 
     def message(self) -> str:
         """An id for the next message."""
