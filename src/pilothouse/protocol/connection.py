@@ -193,15 +193,17 @@ class Connection:
     def send_response(self, request_id: str, response: Any = None) -> bool:
         """Answer a request of the peer's."""
         given: Any = {} if response is None else response
-        body = {"subtype": "success", "request_id": request_id, "response": given}
-        return self._answer(request_id, body)
+        return self.send_answer(request_id, {"subtype": "success", "response": given})
 
     def send_error(self, request_id: str, error: str, code: str | None = None) -> bool:
         """Refuse a request of the peer's."""
-        body = {"subtype": "error", "request_id": request_id, "error": error}
-        if code is not None:
-            body["error_code"] = code
-        return self._answer(request_id, body)
+        coded = {} if code is None else {"error_code": code}
+        return self.send_answer(request_id, {"subtype": "error", "error": error, **coded})
+
+    def send_answer(self, request_id: str, members: JsonObject) -> bool:
+        """Answer with exactly these members: a CLI leaves some out and puts others beside."""
+        head = {"subtype": members["subtype"], "request_id": request_id}
+        return self._answer(request_id, head | members)
 
     def send_message(self, message: JsonObject) -> None:
         """Write a message that is no control message."""
