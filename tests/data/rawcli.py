@@ -1,4 +1,4 @@
-"""Drives one real CLI over its pipes, line by line, with nothing of the client in between."""
+"""Drives one CLI over its pipes, line by line, with nothing of the client in between."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 import shutil
 import tempfile
 import uuid
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -14,11 +15,13 @@ from pilothouse.testing.real_cli import environment
 from pilothouse.testing.scripted_model import ScriptedModel
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Sequence
 
     from pilothouse.testing.scenario import Scenario
 
 Message = dict[str, Any]
+Answers = dict[str, Callable[[Message], Message | None]]
+"""What to say to the CLI's requests, by subtype; None leaves a request open."""
 
 ARGUMENTS = (
     "-p",
@@ -29,24 +32,21 @@ ARGUMENTS = (
 )
 
 
-class RawCli:
-    """A CLI in a home of its own, fed by a scripted model; every line it writes is kept."""
+class RawProcess:
+    """A process that speaks the wire over its pipes; every line it writes is kept."""
 
     def __init__(
         self,
-        binary: Path,
-        scenario: Scenario,
-        *arguments: str,
-        env: dict[str, str] | None = None,
-        answers: dict[str, Callable[[Message], Message | None]] | None = None,
-        prepare: Callable[[Path], None] | None = None,
+        command: Sequence[str | Path],
+        *,
+        cwd: Path,
+        env: dict[str, str],
+        answers: Answers | None = None,
     ) -> None:
-        self.binary = binary
-        self.model = ScriptedModel(scenario)
-        self.arguments = arguments
-        self.env = env or {}
+        self.command = command
+        self.cwd = cwd
+        self.env = env
         self.answers = answers or {}
-        self.prepare = prepare
         self.raw: list[str] = []
         self.seen: list[Message] = []
         self.stderr = ""
@@ -54,20 +54,12 @@ class RawCli:
         self._ended = False
         self._mark = 0
 
-    async def __aenter__(self) -> Self:
-        self.root = Path(tempfile.mkdtemp(prefix="pilothouse-rec-"))
-        self.home = self.root / "dev"
-        self.cwd = self.home / "project"
-        self.cwd.mkdir(parents=True)
-        if self.prepare:
-            self.prepare(self.cwd)
-        await self.model.__aenter__()
+    async def start(self) -> None:
+        """Starts the process, in a session of its own, and begins to read."""
         self.process = await asyncio.create_subprocess_exec(
-            self.binary,
-            *ARGUMENTS,
-            *self.arguments,
+            *self.command,
             cwd=self.cwd,
-            env=environment(self.home, self.model.url, **self.env),
+            env=self.env,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
@@ -75,21 +67,20 @@ class RawCli:
             start_new_session=True,
         )
         self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._read_stderr())]
-        return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def end(self, grace: float = 8) -> int:
+        """Closes stdin, waits for the end, kills what does not end; the exit code."""
         self.close_stdin()
         try:
-            async with asyncio.timeout(8):
+            async with asyncio.timeout(grace):
                 await self.process.wait()
         except TimeoutError:
             self.process.kill()
-            await self.process.wait()
+        code = await self.process.wait()
         await asyncio.wait(self._tasks, timeout=2)
         for task in self._tasks:
             task.cancel()
-        await self.model.aclose()
-        shutil.rmtree(self.root, ignore_errors=True)
+        return code
 
     def close_stdin(self) -> None:
         """Ends the CLI's input."""
@@ -102,8 +93,12 @@ class RawCli:
 
     def send_raw(self, line: str) -> None:
         """Writes text as it is."""
+        self.send_bytes(line.encode())
+
+    def send_bytes(self, data: bytes) -> None:
+        """Writes bytes as they are."""
         assert self.process.stdin is not None
-        self.process.stdin.write(line.encode())
+        self.process.stdin.write(data)
 
     def prompt(self, words: str, own: str | None = None, **extra: Any) -> str:
         """Sends a user message and returns its uuid."""
@@ -155,9 +150,9 @@ class RawCli:
     async def _read(self) -> None:
         assert self.process.stdout is not None
         async for line in self.process.stdout:
-            message = json.loads(line)
+            message = _decode(line.decode(errors="replace"))
             async with self._new:
-                self.raw.append(line.decode())
+                self.raw.append(line.decode(errors="replace"))
                 self.seen.append(message)
                 self._new.notify_all()
             if message["type"] == "control_request":
@@ -178,6 +173,43 @@ class RawCli:
         self.stderr = (await self.process.stderr.read()).decode(errors="replace")
 
 
+class RawCli(RawProcess):
+    """A CLI in a home of its own, fed by a scripted model."""
+
+    def __init__(
+        self,
+        binary: Path,
+        scenario: Scenario,
+        *arguments: str,
+        env: dict[str, str] | None = None,
+        answers: Answers | None = None,
+        prepare: Callable[[Path], None] | None = None,
+    ) -> None:
+        super().__init__((), cwd=Path(), env=env or {}, answers=answers)
+        self.binary = binary
+        self.model = ScriptedModel(scenario)
+        self.arguments = arguments
+        self.prepare = prepare
+
+    async def __aenter__(self) -> Self:
+        self.root = Path(tempfile.mkdtemp(prefix="pilothouse-rec-"))
+        self.home = self.root / "dev"
+        self.cwd = self.home / "project"
+        self.cwd.mkdir(parents=True)
+        if self.prepare:
+            self.prepare(self.cwd)
+        await self.model.__aenter__()
+        self.command = (self.binary, *ARGUMENTS, *self.arguments)
+        self.env = environment(self.home, self.model.url, **self.env)
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.end()
+        await self.model.aclose()
+        shutil.rmtree(self.root, ignore_errors=True)
+
+
 def allow(request: Message) -> Message:
     """Lets a tool run as it was asked for."""
     return {"behavior": "allow", "updatedInput": request["input"]}
@@ -186,3 +218,14 @@ def allow(request: Message) -> Message:
 def deny(request: Message) -> Message:
     """Refuses a tool."""
     return {"behavior": "deny", "message": f"No {request['tool_name']} today."}
+
+
+def _decode(line: str) -> Message:
+    """A line as a message; what is no JSON object becomes one of the type `text` or `list`."""
+    try:
+        message = json.loads(line)
+    except ValueError:
+        message = None
+    if isinstance(message, list):
+        return {"type": "list", "messages": message}
+    return message if isinstance(message, dict) else {"type": "text", "text": line}

@@ -1,0 +1,3 @@
+from pilothouse.simulator.main import main
+
+raise SystemExit(main())

@@ -1,0 +1,240 @@
+"""The real CLI's command line: `--flag value`, `--flag=value`, lists, and its words for mistakes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from msgspec import Struct, convert
+
+__all__ = ["BadFlag", "Launch", "parse"]
+
+
+class BadFlag(Exception):
+    """The command line is refused; the text is what the CLI writes to stderr."""
+
+
+class Launch(Struct, frozen=True, kw_only=True):
+    """What the command line asks for. Names are the flags', with underscores."""
+
+    prompt: str = ""
+    version: bool = False
+    help: bool = False
+    print: bool = False
+    verbose: bool = False
+    output_format: str = "text"
+    input_format: str = "text"
+    include_partial_messages: bool = False
+    include_hook_events: bool = False
+    replay_user_messages: bool = False
+    permission_prompt_tool: str | None = None
+    permission_mode: str | None = None
+    allow_dangerously_skip_permissions: bool = False
+    dangerously_skip_permissions: bool = False
+    allowed_tools: list[str] = []
+    disallowed_tools: list[str] = []
+    tools: list[str] | None = None
+    add_dir: list[str] = []
+    model: str | None = None
+    fallback_model: str | None = None
+    effort: str | None = None
+    max_turns: int | None = None
+    max_budget_usd: float | None = None
+    max_thinking_tokens: int | None = None
+    system_prompt: str | None = None
+    system_prompt_file: str | None = None
+    append_system_prompt: str | None = None
+    append_system_prompt_file: str | None = None
+    session_id: str | None = None
+    resume: str | None = None
+    resume_session_at: str | None = None
+    continue_: bool = False
+    fork_session: bool = False
+    no_session_persistence: bool = False
+    settings: str | None = None
+    setting_sources: str | None = None
+    mcp_config: list[str] = []
+    strict_mcp_config: bool = False
+    agents: str | None = None
+    agent: str | None = None
+    json_schema: str | None = None
+    name: str | None = None
+    bare: bool = False
+    plugin_dir: list[str] = []
+    betas: list[str] = []
+    debug_file: str | None = None
+    sdk_url: str | None = None
+    cassette: str | None = None
+    """Ours: replay this recording instead of playing a scenario."""
+    speed: float | None = None
+    """Ours: replay in the recorded time, divided by this."""
+
+
+_SWITCHES: Final = frozenset(
+    "version help print verbose include-partial-messages include-hook-events replay-user-messages "
+    "allow-dangerously-skip-permissions dangerously-skip-permissions continue fork-session "
+    "no-session-persistence strict-mcp-config bare brief chrome no-chrome ide safe-mode restricted "
+    "disable-slash-commands exclude-dynamic-system-prompt-sections forward-subagent-text "
+    "ax-screen-reader background await-initialize managed-settings-in-initialize session-mirror "
+    "init init-only maintenance tmux assistant await-claim".split()
+)
+# What a flag takes, by the name the CLI has for it.
+_VALUES: Final = {
+    "output-format": "format",
+    "input-format": "format",
+    "permission-prompt-tool": "tool",
+    "permission-mode": "mode",
+    "permission-prompts": "target",
+    "model": "model",
+    "fallback-model": "model",
+    "effort": "level",
+    "thinking": "mode",
+    "thinking-display": "display",
+    "task-budget": "tokens",
+    "max-turns": "turns",
+    "max-budget-usd": "amount",
+    "max-thinking-tokens": "tokens",
+    "system-prompt": "prompt",
+    "system-prompt-file": "file",
+    "system-prompt-snapshot": "on|off",
+    "append-system-prompt": "prompt",
+    "append-system-prompt-file": "file",
+    "session-id": "uuid",
+    "resume-session-at": "message id",
+    "settings": "file-or-json",
+    "setting-sources": "sources",
+    "managed-settings": "json",
+    "agents": "json-or-file",
+    "agent": "agent",
+    "json-schema": "schema",
+    "name": "name",
+    "debug-file": "path",
+    "sdk-url": "url",
+    "project-config-root": "dir",
+    "autocompact": "auto|tokens",
+    "environment": "environment_id",
+    "remote-control-session-name-prefix": "prefix",
+    "cassette": "file",
+    "speed": "factor",
+}
+_LISTS: Final = {
+    "allowed-tools": "tools...",
+    "disallowed-tools": "tools...",
+    "tools": "tools...",
+    "add-dir": "directories...",
+    "mcp-config": "configs...",
+    "betas": "betas...",
+    "file": "specs...",
+    "channels": "servers...",
+    "plugin-dir": "path",
+    "plugin-dir-no-mcp": "path",
+    "plugin-url": "url",
+}
+_OPTIONAL: Final = frozenset(
+    "resume debug worktree from-pr prompt-suggestions remote-control teleport cloud desktop".split()
+)
+_SPELLINGS: Final = {
+    "allowedTools": "allowed-tools",
+    "disallowedTools": "disallowed-tools",
+    "bg": "background",
+}
+_FULL_NAMES: Final = {
+    "allowed-tools": "--allowedTools, --allowed-tools",
+    "disallowed-tools": "--disallowedTools, --disallowed-tools",
+    "name": "-n, --name",
+}
+_LETTERS: Final = {
+    "p": "print",
+    "v": "version",
+    "h": "help",
+    "c": "continue",
+    "r": "resume",
+    "d": "debug",
+    "n": "name",
+    "w": "worktree",
+}
+_COMMA_LISTS: Final = frozenset({"allowed_tools", "disallowed_tools", "tools"})
+
+
+def parse(argv: list[str]) -> Launch:
+    """Reads a command line; raises `BadFlag` with the CLI's own words for what is wrong in it."""
+    found: dict[str, Any] = {}
+    words: list[str] = []
+    rest = list(argv)
+    while rest:
+        word = rest.pop(0)
+        if word == "--":
+            words += rest
+            break
+        if word.startswith("-") and word != "-":
+            _take_flag(word, rest, found)
+        else:
+            words.append(word)
+    if words:
+        found["prompt"] = words[0]
+    return _build(found)
+
+
+def _take_flag(word: str, rest: list[str], found: dict[str, Any]) -> None:
+    flag, equals, value = word.partition("=")
+    name = _name_of(flag)
+    key = name.replace("-", "_") + ("_" if name == "continue" else "")
+    if name in _SWITCHES:
+        found[key] = True
+    elif name in _OPTIONAL:
+        found[key] = value if equals else _next_value(rest) or ""
+    elif name in _LISTS:
+        given = [value] if equals else _next_values(name, rest)
+        found[key] = [*found.get(key, []), *given]
+    elif equals:
+        found[key] = value
+    elif rest:
+        found[key] = rest.pop(0)
+    else:
+        raise _missing(name)
+
+
+def _name_of(flag: str) -> str:
+    name = flag[2:] if flag.startswith("--") else _LETTERS.get(flag[1:], flag)
+    name = _SPELLINGS.get(name, name)
+    if not any(name in known for known in (_SWITCHES, _VALUES, _LISTS, _OPTIONAL)):
+        raise BadFlag(f"error: unknown option '{flag}'")
+    return name
+
+
+def _next_value(rest: list[str]) -> str | None:
+    return rest.pop(0) if rest and not rest[0].startswith("-") else None
+
+
+def _next_values(name: str, rest: list[str]) -> list[str]:
+    given: list[str] = []
+    is_many = _LISTS[name].endswith("...")
+    while (is_many or not given) and (value := _next_value(rest)) is not None:
+        given.append(value)
+    if not given:
+        raise _missing(name)
+    return given
+
+
+def _missing(name: str) -> BadFlag:
+    full = _FULL_NAMES.get(name, f"--{name}")
+    return BadFlag(f"error: option '{full} <{(_VALUES | _LISTS)[name]}>' argument missing")
+
+
+def _build(found: dict[str, Any]) -> Launch:
+    for key in _COMMA_LISTS & found.keys():
+        found[key] = [entry for given in found[key] for entry in _split_rules(given)]
+    known = {key: value for key, value in found.items() if key in Launch.__struct_fields__}
+    return convert(known, Launch, strict=False)
+
+
+def _split_rules(given: str) -> list[str]:
+    """Cuts at commas and blanks, but not inside the parentheses of a rule."""
+    entries, depth, entry = [""], 0, 0
+    for letter in given:
+        depth += (letter == "(") - (letter == ")")
+        if depth <= 0 and letter in ", ":
+            entries.append("")
+            entry += 1
+        else:
+            entries[entry] += letter
+    return [each for each in entries if each]

@@ -1,0 +1,93 @@
+"""The model's part: replies of a scenario, spoken event by event, with its gates on a stage."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pilothouse.testing.scenario import ApiError, Broken, Gate, ModelRequest, Pause, Script
+from pilothouse.testing.speech import Event, Ids, speak
+
+__all__ = ["ApiFailed", "Model", "StreamCut"]
+
+POLL = 0.01
+"""How often a gate looks whether it was opened."""
+
+
+class ApiFailed(Exception):
+    """The API refused the call."""
+
+    def __init__(self, error: ApiError) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class StreamCut(Exception):
+    """The connection broke in the middle of a reply."""
+
+
+class Model:
+    """Answers requests from a script; `stage` is a folder for gates and a log of requests."""
+
+    def __init__(self, script: Script, stage: Path | None) -> None:
+        self.script = script
+        self._stage = stage
+        self._ids = Ids()
+
+    def go_on(self, replies: int, numbers: tuple[int, int]) -> None:
+        """Goes on after some replies; `numbers` are the highest ids of messages and tool calls."""
+        self.script.skip(replies)
+        self._ids = Ids(*numbers)
+
+    async def stream(self, body: dict[str, Any], facts: dict[str, str]) -> AsyncIterator[Event]:
+        """The events of the reply to one request."""
+        self._log("requests", body)
+        request = msgspec.structs.replace(ModelRequest.parse(body), facts=facts)
+        unscripted = len(self.script.unscripted)
+        answer = self.script.next(request)
+        if len(self.script.unscripted) > unscripted:
+            self._log("unscripted", body)
+        if isinstance(answer, ApiError):
+            raise ApiFailed(answer)
+        broken = answer if isinstance(answer, Broken) else None
+        said = speak(broken.reply if broken else answer, model=request.model, ids=self._ids)
+        sent = 0
+        for event in said:
+            if isinstance(event, Gate):
+                await self._stand_at(event.name)
+            elif isinstance(event, Pause):
+                await asyncio.sleep(event.seconds)
+            else:
+                if broken and sent == broken.after:
+                    await self._break(broken)
+                yield event
+                # A reply is not one burst: whoever waits for the loop gets a turn in between.
+                await asyncio.sleep(0)
+                sent += 1
+
+    async def _break(self, broken: Broken) -> None:
+        match broken.how:
+            case "cut":
+                raise StreamCut
+            case "stall":
+                await self._stand_at(broken.gate)
+            case "malformed":
+                # A real CLI skips an event it cannot read.
+                pass
+
+    async def _stand_at(self, gate: str) -> None:
+        if self._stage is None:
+            return
+        (self._stage / f"{gate}.reached").touch()
+        opened = self._stage / f"{gate}.open"
+        while not opened.exists():
+            await asyncio.sleep(POLL)
+
+    def _log(self, name: str, body: dict[str, Any]) -> None:
+        if self._stage is not None:
+            with (self._stage / f"{name}.jsonl").open("ab") as log:
+                log.write(msgspec.json.encode(body) + b"\n")
