@@ -14,7 +14,8 @@ def test_the_demonstration_runs_without_a_cli_or_a_key(capsys: pytest.CaptureFix
     assert main(["demo"]) == 0
     shown = capsys.readouterr().out
     assert "may Bash run" in shown
-    assert "finished, 'All three tests pass.'" in shown
+    assert "'All is well.\\n'" in shown
+    assert "finished, 'The note is in note.txt.'" in shown
 
 
 def test_the_doctor_fails_where_something_is_missing(
@@ -39,4 +40,11 @@ def test_without_a_command_it_says_which_there_are(capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit) as left:
         main([])
     assert left.value.code == 2
-    assert "{demo,doctor}" in capsys.readouterr().err
+    assert "{demo,doctor,record}" in capsys.readouterr().err
+
+
+def test_record_says_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["record"])
+    assert left.value.code == 2
+    assert "pilothouse record -- claude" in capsys.readouterr().err

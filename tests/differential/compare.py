@@ -46,7 +46,7 @@ _MADE_UP = (
     (re.compile(r"/plans/[^/\s\"'`\\]+?\.md"), "/plans/PLAN.md"),
     (re.compile(r"/cc-socks/\d+"), "/cc-socks/PID"),
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z?"), "TIME"),
-    (re.compile(r"/tool-results/\w+\.txt"), "/tool-results/OUTPUT.txt"),
+    (re.compile(r"/tool-results/((?:[a-z]+-)*)[\w-]+\.(\w+)"), r"/tool-results/\1OUTPUT.\2"),
     (re.compile(r"\d{4}-\d\d-\d\d-\d{6}"), "TIME"),
     (re.compile(r"(duration_ms>)\d+"), r"\1MS"),
     (re.compile(r"(Total duration \(\w+\): +)[\dhms. ]+"), r"\1TIME"),

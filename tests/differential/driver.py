@@ -61,6 +61,8 @@ class Scene:
     """Whether the files left in the working directory are compared."""
     stderr: bool = False
     """Whether stderr is compared."""
+    slow: bool = False
+    """Whether the test of it is left to `scripts/prove`."""
 
 
 @dataclass
@@ -243,7 +245,7 @@ class Cli(RawProcess):
 
     def remembered(self) -> list[Message]:
         """The lines for the transcript."""
-        return [line for line in self.seen if id(line) not in self._forgotten]
+        return [_spelled(line) for line in self.seen if id(line) not in self._forgotten]
 
     async def reached(self, gate: str) -> None:
         """Waits until the model stands at the gate."""
@@ -263,12 +265,17 @@ class Cli(RawProcess):
         return self.process.returncode or 0
 
     async def bounded(self, waiting: Awaitable[object], named: str) -> None:
-        """Waits no longer than the player's patience lasts."""
-        try:
-            async with asyncio.timeout(self.house.player.patience):
-                await waiting
-        except TimeoutError:
-            raise Stuck(f"waited for {named}") from None
+        """Waits no longer than the player's patience or the process lasts."""
+        wanted, ended = asyncio.ensure_future(waiting), asyncio.ensure_future(self.process.wait())
+        await asyncio.wait(
+            (wanted, ended),
+            timeout=self.house.player.patience,
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        ended.cancel()
+        if not wanted.done():
+            wanted.cancel()
+            raise Stuck(f"waited for {named}")
 
 
 class House:
@@ -343,6 +350,19 @@ async def _play(scene: Scene, house: House) -> None:
     async with house.run(*scene.arguments) as cli:
         if scene.play:
             await scene.play(cli)
+
+
+def _spelled(value: Any) -> Any:
+    """The same with halves of surrogate pairs spelled out: they cannot be written to a file."""
+    match value:
+        case str():
+            return value.encode("utf-8", "backslashreplace").decode()
+        case list():
+            return [_spelled(each) for each in value]
+        case dict():
+            return {_spelled(name): _spelled(each) for name, each in value.items()}
+        case _:
+            return value
 
 
 def _remove(root: Path) -> None:

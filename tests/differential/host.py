@@ -33,7 +33,7 @@ REPLAY = "--replay-user-messages"
 SILENT = tuple(flag for flag in ARGUMENTS if not flag.startswith("--permission-prompt-tool"))
 """The usual start without anybody to ask for permissions."""
 # Ends with the working directory too: nothing of a scene may outlive it.
-UNTIL_GO = "touch started; while [ -e started -a ! -e go ]; do sleep 0.05; done; echo over"
+UNTIL_GO = "touch started; while [ -e started ] && [ ! -e go ]; do sleep 0.05; done; echo over"
 
 Play = Callable[[Cli], Awaitable[None]]
 

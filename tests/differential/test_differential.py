@@ -15,8 +15,12 @@ from tests.real.desk import CACHE, NEWEST
 PROTOCOL = Path(__file__).parents[2] / "docs" / "protocol.md"
 
 
+def marked(name: str) -> object:
+    return pytest.param(name, marks=[pytest.mark.slow] if SCENES[name].slow else [])
+
+
 @pytest.mark.real
-@pytest.mark.parametrize("name", SCENES)
+@pytest.mark.parametrize("name", [marked(name) for name in SCENES])
 async def test_the_simulator_writes_what_the_real_cli_writes(name: str) -> None:
     scene, intended = SCENES[name], load_intended()
     real = await perform(scene, RealPlayer(CACHE / NEWEST / "claude"))

@@ -5,33 +5,31 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Final
 
+from pilothouse.simulator import refusals
 from pilothouse.simulator.endings import Aborted, Ending
-from pilothouse.simulator.model import ApiFailed, StreamCut
-from pilothouse.simulator.outlet import new_id
+from pilothouse.simulator.model import ApiFailed, StreamBroken
 from pilothouse.simulator.speaker import Speaker, Spoken
+from pilothouse.simulator.synthetic import synthetic
+from pilothouse.simulator.unfinished import say_failure
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from pilothouse.simulator.talk import Talk
     from pilothouse.simulator.tally import Tally
     from pilothouse.testing.scenario import ApiError
 
-__all__ = ["Caller", "class_of", "synthetic"]
+__all__ = ["Caller"]
 
 MAX_RETRIES = 10
 BASE_DELAY = 0.5
 MAX_DELAY = 32.0
 
-_CLASSES = {
-    400: "invalid_request",
-    401: "authentication_failed",
-    403: "authentication_failed",
-    404: "model_not_found",
-    429: "rate_limit",
-    529: "overloaded",
-}
-
+_VARIANTS: Final = 3
+"""Requests that a refusal for their form costs."""
+_REQUEST_ID: Final = "req_scripted"
 
 class Caller:
     """One call of the model, with its retries."""
@@ -41,27 +39,34 @@ class Caller:
         self._tally = tally
         self._session = talk.session
         self._attempts = 0
+        self._variants = 0
         self._model = talk.session.request_model()
 
     async def call(self) -> Spoken | Ending:
         """What the model said, or how the turn ends because it said nothing."""
         self._announce()
         while True:
-            began = time.monotonic()
             speaker = Speaker(self._talk, self._tally)
             try:
-                return await self._attempt(speaker)
+                return await self._timed(self._attempt(speaker))
             except ApiFailed as failure:
-                if not _is_passing(failure.error) or self._attempts >= self._max_retries:
+                if not await self._may_repeat(failure.error):
                     return self._give_up(failure.error)
-                status, kind = failure.error.status, class_of(failure.error.status)
-            except StreamCut:
+            except StreamBroken as broken:
                 speaker.abandon()
+                if speaker.spoken.blocks:
+                    return self._keep_begun(speaker.spoken)
+                if broken.is_damaged or self._attempts >= self._max_retries:
+                    return await self._ask_whole(speaker.spoken, counts=not broken.is_damaged)
                 self._count(speaker.spoken)
-                status, kind = None, "unknown"
-            finally:
-                self._session.ledger.api_ms += int((time.monotonic() - began) * 1000)
-            await self._wait(status, kind)
+                await self._wait(None, "unknown")
+
+    async def _timed(self, waiting: Awaitable[Spoken]) -> Spoken:
+        began = time.monotonic()
+        try:
+            return await waiting
+        finally:
+            self._session.ledger.api_ms += int((time.monotonic() - began) * 1000)
 
     async def _attempt(self, speaker: Speaker) -> Spoken:
         events = self._session.model.stream(self._talk.body(), self._session.scene_facts())
@@ -75,6 +80,62 @@ class Caller:
         self._count(spoken)
         return spoken
 
+    # What went wrong on the way
+
+    async def _may_repeat(self, error: ApiError) -> bool:
+        """Whether the call is worth repeating; returns when it is time to."""
+        if refusals.is_too_large(error):
+            return await self._make_room(error)
+        if refusals.is_worth_variants(error):
+            # The CLI leaves parts of the request out, one after the other, and says nothing of it.
+            self._variants += 1
+            return self._variants < self._all_variants
+        if not refusals.is_passing(error) or self._attempts >= self._max_retries:
+            return False
+        after = error.headers.get("retry-after", "")
+        delay = float(after) if after.isdecimal() else None
+        await self._wait(error.status, refusals.class_of(error.status), delay)
+        return True
+
+    @property
+    def _all_variants(self) -> int:
+        """How many requests a refusal for their form costs: more if tools were held back."""
+        environment = self._session.environment
+        return _VARIANTS if environment.get("ENABLE_TOOL_SEARCH") == "false" else 2 * _VARIANTS
+
+    async def _make_room(self, error: ApiError) -> bool:
+        if self._tally.has_made_room or not self._talk.is_main:
+            return False
+        # Few conversations grow that long.
+        from pilothouse.simulator import compaction
+
+        self._tally.has_made_room = await compaction.after_refusal(
+            self._session, self._tally, needed=3 if error.status == 413 else 2
+        )
+        return self._tally.has_made_room
+
+    def _keep_begun(self, spoken: Spoken) -> Spoken:
+        """What was finished before the stream broke counts as a reply."""
+        spoken.is_cut = True
+        self._count(spoken)
+        return spoken
+
+    async def _ask_whole(self, begun: Spoken, *, counts: bool) -> Spoken | Ending:
+        """Asks for the reply in one piece, because its stream does not come through."""
+        if counts:
+            self._count(begun)
+        else:
+            self._note_usage(begun)
+        body = self._talk.body() | {"stream": False}
+        speaker = Speaker(self._talk, self._tally)
+        try:
+            message = await self._session.model.whole(body, self._session.scene_facts())
+        except ApiFailed as failure:
+            return self._give_up(failure.error)
+        spoken = await speaker.pass_on_whole(message)
+        self._count(spoken)
+        return spoken
+
     def _announce(self) -> None:
         if self._talk.partial:
             uuids = self._tally.uuids
@@ -82,7 +143,14 @@ class Caller:
             self._session.outlet.system("status", status="requesting", **names)
 
     def _count(self, spoken: Spoken) -> None:
+        if not spoken.usage:
+            return
         self._session.ledger.add(self._model, spoken.usage)
+        if not self._session.is_over_budget():
+            # The CLI ends the turn before it adds up what the last reply cost.
+            self._note_usage(spoken)
+
+    def _note_usage(self, spoken: Spoken) -> None:
         self._tally.spent.add(spoken.usage)
         self._tally.last_usage = spoken.usage
         if self._tally.first_usage is None:
@@ -92,9 +160,10 @@ class Caller:
     def _max_retries(self) -> int:
         return int(self._session.environment.get("CLAUDE_CODE_MAX_RETRIES", MAX_RETRIES))
 
-    async def _wait(self, status: int | None, kind: str) -> None:
+    async def _wait(self, status: int | None, kind: str, delay: float | None = None) -> None:
         self._attempts += 1
-        delay = min(BASE_DELAY * 2 ** (self._attempts - 1), MAX_DELAY) * random.uniform(1, 1.25)
+        if delay is None:
+            delay = min(BASE_DELAY * 2 ** (self._attempts - 1), MAX_DELAY) * random.uniform(1, 1.25)
         self._session.outlet.system(
             "api_retry",
             attempt=self._attempts,
@@ -106,55 +175,18 @@ class Caller:
         await asyncio.sleep(delay)
 
     def _give_up(self, error: ApiError) -> Ending:
-        words = f"API Error: {error.status} {error.message}"
-        self._talk.write_assistant(
-            synthetic(words),
-            self._tally,
-            error=class_of(error.status),
-            is_api_error_message=True,
-            api_error_status=error.status,
+        refusal = refusals.read(
+            error,
+            model=self._session.model_name,
+            base_url=self._session.environment.get("ANTHROPIC_BASE_URL", ""),
         )
-        self._tally.last_text = words
-        self._tally.stop_reason = "stop_sequence"
         extra = {"api_error_status": error.status, "api_error_type": error.error_type}
-        return Ending(reason="api_error", is_error=True, extra=extra)
-
-
-def _is_passing(error: ApiError) -> bool:
-    return error.status in (401, 408, 409, 429) or error.status >= 500
-
-
-def class_of(status: int) -> str:
-    """The kind of error that a status stands for."""
-    return _CLASSES.get(status, "server_error" if status >= 500 else "unknown")
-
-
-def synthetic(words: str) -> dict[str, Any]:
-    usage = {
-        "output_tokens_details": None,
-        "input_tokens": 0,
-        "output_tokens": 0,
-        "cache_creation_input_tokens": 0,
-        "cache_read_input_tokens": 0,
-        "server_tool_use": {"web_search_requests": 0, "web_fetch_requests": 0},
-        "service_tier": None,
-        "cache_creation": {"ephemeral_1h_input_tokens": 0, "ephemeral_5m_input_tokens": 0},
-        "inference_geo": None,
-        "iterations": None,
-        "speed": None,
-        "fallback_credit": None,
-    }
-    return {
-        "diagnostics": None,
-        "id": new_id(),
-        "container": None,
-        "model": "<synthetic>",
-        "role": "assistant",
-        "stop_details": None,
-        "stop_reason": "stop_sequence",
-        "stop_sequence": "",
-        "type": "message",
-        "usage": usage,
-        "content": [{"type": "text", "text": words}],
-        "context_management": None,
-    }
+        say_failure(
+            self._talk,
+            self._tally,
+            synthetic(refusal.words),
+            error=refusal.error,
+            request_id=_REQUEST_ID,
+            **extra,
+        )
+        return Ending(reason=refusal.reason, is_error=True, error=refusal.error, extra=extra)

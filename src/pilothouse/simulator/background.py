@@ -10,13 +10,15 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, Any
 
+from msgspec import Struct, field, to_builtins
+
 from pilothouse.simulator.clock import now_ms
 from pilothouse.simulator.endings import Aborted
 from pilothouse.simulator.prompts import Prompt
 from pilothouse.simulator.talk import Talk
 from pilothouse.simulator.tally import Tally
 from pilothouse.simulator.tools import bash
-from pilothouse.simulator.tools.base import ToolFailure, ToolOutcome
+from pilothouse.simulator.tools.base import ToolFailure, ToolOutcome, refused
 from pilothouse.simulator.tools.ids import agent_id, run_id
 
 if TYPE_CHECKING:
@@ -27,18 +29,26 @@ if TYPE_CHECKING:
 
 __all__ = ["Task", "Tasks"]
 
-_NO_AGENTS: dict[str, Any] = {
-    "spawned": 0,
-    "requested": {"background": 0, "foreground": 0, "unset": 0},
-    "started_in_background": 0,
-    "max_depth": 0,
-    "spawned_by_subagents": 0,
-    "completed": 0,
-    "failed": 0,
-    "killed": {"parent": 0, "user": 0, "system": 0},
-    "refused": {"depth_limit": 0, "concurrency_limit": 0, "budget": 0},
-    "by_type": {},
-}
+_WISHES: dict[Any, str] = {True: "background", False: "foreground"}
+
+
+class AgentNumbers(Struct, kw_only=True):
+    """The `subagent_stats` of a result."""
+
+    spawned: int = 0
+    requested: dict[str, int] = field(
+        default_factory=lambda: {"background": 0, "foreground": 0, "unset": 0}
+    )
+    started_in_background: int = 0
+    max_depth: int = 0
+    spawned_by_subagents: int = 0
+    completed: int = 0
+    failed: int = 0
+    killed: dict[str, int] = field(default_factory=lambda: {"parent": 0, "user": 0, "system": 0})
+    refused: dict[str, int] = field(
+        default_factory=lambda: {"depth_limit": 0, "concurrency_limit": 0, "budget": 0}
+    )
+    by_type: dict[str, int] = field(default_factory=dict[str, int])
 
 
 class Task:
@@ -51,6 +61,7 @@ class Task:
         self.description = description
         self.tool_use_id = tool_use_id
         self.command = ""
+        self.command = description
         self.output: Path | None = None
         self.about: dict[str, Any] = {}
         """What only sub-agents say of themselves."""
@@ -74,7 +85,7 @@ class Tasks:
         self._session = session
         self._tasks: dict[str, Task] = {}
         self._finished: dict[str, Task] = {}
-        self._numbers = {**_NO_AGENTS, "by_type": {}}
+        self._numbers = AgentNumbers()
 
     @property
     def has_agents(self) -> bool:
@@ -88,7 +99,7 @@ class Tasks:
 
     def statistics(self) -> dict[str, Any]:
         """The `subagent_stats` of a result."""
-        return {**self._numbers, "by_type": dict(self._numbers["by_type"])}
+        return to_builtins(self._numbers)
 
     def find(self, task_id: str) -> Task | None:
         """The task of this id, at work or done."""
@@ -104,6 +115,7 @@ class Tasks:
         """Takes over a command that goes on in the background."""
         description = command.description or command.command
         task = Task(command.task_id, command.run_id, "local_bash", description, command.tool_use_id)
+        task.command = command.command
         task.output = command.output_path
         task.command = command.command
         self._start(task)
@@ -115,7 +127,6 @@ class Tasks:
         except asyncio.CancelledError:
             command.kill()
             await asyncio.shield(command.process.wait())
-            self._end(task, "stopped", f'Background command "{task.description}" was stopped')
             return
         finally:
             command.forget(output=False)
@@ -140,13 +151,12 @@ class Tasks:
         return _launched(task, arguments, self._session.model_name)
 
     def _count(self, arguments: dict[str, Any], kind: str) -> None:
-        numbers = self._numbers
-        numbers["spawned"] += 1
-        numbers["started_in_background"] += 1
-        numbers["max_depth"] = 1
-        wish = {True: "background", False: "foreground"}.get(arguments.get("run_in_background"), "unset")
-        numbers["requested"] = {**numbers["requested"], wish: numbers["requested"][wish] + 1}
-        numbers["by_type"][kind] = numbers["by_type"].get(kind, 0) + 1
+        numbers, wish = self._numbers, arguments.get("run_in_background")
+        numbers.spawned += 1
+        numbers.started_in_background += 1
+        numbers.max_depth = 1
+        numbers.requested[_WISHES.get(wish, "unset")] += 1
+        numbers.by_type[kind] = numbers.by_type.get(kind, 0) + 1
 
     async def _work(self, task: Task, prompt: str) -> None:
         labels = {
@@ -163,20 +173,35 @@ class Tasks:
             await self._session.hooks.agent_started(talk)
             await talk.converse(tally)
         except (Aborted, asyncio.CancelledError):
-            self._end(task, "stopped", tally.last_text, usage=talk.progress.usage())
             return
-        self._numbers["completed"] += 1
+        self._numbers.completed += 1
         self._end(task, "completed", tally.last_text, usage=talk.progress.usage())
 
     # Both
 
-    def stop(self, task_id: str) -> bool:
-        """Ends a task; False when there is none of this id at work."""
+    async def stop(self, task_id: str, *, by: str = "user") -> Task | None:
+        """Ends a task and says so; the model is not told, and None when there is no such task."""
         task = self._tasks.get(task_id)
         if task is None or task.work is None:
-            return False
+            return None
+        if task.kind == "local_agent":
+            self._numbers.killed[by] += 1
+        self._tell_end(task, "stopped", task.description)
         task.work.cancel()
-        return True
+        await asyncio.gather(task.work, return_exceptions=True)
+        return task
+
+    async def stop_for_model(self, task_id: str) -> dict[str, Any]:
+        """Ends a task and returns what TaskStop reports of it."""
+        task = await self.stop(task_id, by="parent")
+        if task is None:
+            raise refused(f"No task found with ID: {task_id}")
+        return {
+            "message": f"Successfully stopped task: {task.id} ({task.command})",
+            "task_id": task.id,
+            "task_type": task.kind,
+            "command": task.command,
+        }
 
     async def stop_all(self) -> None:
         """Ends everything; nothing of it stays behind."""
@@ -200,6 +225,10 @@ class Tasks:
         )
 
     def _end(self, task: Task, status: str, summary: str, **extra: Any) -> None:
+        self._tell_end(task, status, summary, **extra)
+        self._session.turns.notify(_notice(task, status, summary))
+
+    def _tell_end(self, task: Task, status: str, summary: str, **extra: Any) -> None:
         del self._tasks[task.id]
         self._finished[task.id] = task
         task.status = status
@@ -216,7 +245,6 @@ class Tasks:
             **extra,
         )
         self._list()
-        self._session.turns.notify(_notice(task, status, summary))
 
     def _list(self) -> None:
         tasks = [task.listing() for task in self._tasks.values()]

@@ -35,9 +35,9 @@ _PLAN = "# Plan\n\n1. Look at the charts\n2. Set the course\n3. Sail\n"
 _STORY = "Once upon a time there was a pilot who read the water. "
 
 _HELP = (
-    "I am the simulator of Pilothouse: no model, no key, no network. Words in your prompt pick what "
-    "I do: write a file, edit it, read it, run a command, ask a question, make a plan, send an "
-    "agent, think, tell a long story, or fail."
+    "I am the simulator of Pilothouse: no model, no key, no network. Words in your prompt pick "
+    "what I do: write a file, edit it, read it, run a command, ask a question, make a plan, send "
+    "an agent, think, tell a long story, or fail."
 )
 
 _SCENES: tuple[tuple[tuple[str, ...], tuple[Reply | ApiError, ...]], ...] = (

@@ -17,6 +17,7 @@ from pilothouse.simulator import facts, slash
 from pilothouse.simulator.clock import timestamp
 from pilothouse.simulator.controls.ports import ask_aside
 from pilothouse.simulator.outlet import new_id
+from pilothouse.simulator.prompts import words_of
 
 if TYPE_CHECKING:
     from pilothouse.simulator.prompts import Prompt
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from pilothouse.simulator.slash import Invocation
     from pilothouse.simulator.tally import Tally
 
-__all__ = ["Compacted", "by_itself", "compact", "on_command"]
+__all__ = ["Compacted", "after_refusal", "by_itself", "compact", "on_command"]
 
 _REQUEST: Final = "Please create a detailed summary of our conversation, inside <summary> tags."
 _RESERVE: Final = 33_000
@@ -89,6 +90,23 @@ async def by_itself(session: Session, tally: Tally) -> None:
     tally.user_lines += 1
 
 
+async def after_refusal(session: Session, tally: Tally, *, needed: int) -> bool:
+    """Compacts a conversation of so many prompts or more, because the API found it too long."""
+    main = session.turns.main
+    prompts = len(_prompts(session))
+    if prompts < 2:
+        return False
+    session.outlet.system("status", status="compacting", compact_output_chars=0)
+    if prompts < needed or not _spoken(session):
+        _give_up(session, "too_few_groups")
+        return False
+    done = await _sum_up(session, "auto", "")
+    main.echo_prompts()
+    settle(session, done)
+    tally.user_lines += 1
+    return True
+
+
 async def compact(session: Session, trigger: str, instructions: str = "") -> Compacted:
     """Lets the model sum the conversation up; raises `TooShort` when there is none."""
     session.outlet.system("status", status="compacting")
@@ -104,6 +122,11 @@ def _give_up(session: Session, reason: str) -> None:
 
 def _spoken(session: Session) -> list[dict[str, Any]]:
     return [each for each in session.turns.main.messages if each["role"] == "assistant"]
+
+
+def _prompts(session: Session) -> list[dict[str, Any]]:
+    said = [each for each in session.turns.main.messages if each["role"] == "user"]
+    return [each for each in said if words_of(each["content"])]
 
 
 async def _sum_up(session: Session, trigger: str, instructions: str) -> Compacted:

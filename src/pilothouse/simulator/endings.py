@@ -17,6 +17,8 @@ class Ending(Struct, frozen=True, kw_only=True):
     is_error: bool = False
     errors: list[str] | None = None
     extra: dict[str, Any] = {}
+    error: str = ""
+    """The kind of API error that ended it."""
 
 
 class Aborted(Exception):

@@ -1,4 +1,4 @@
-"""The simulator's end of the wire: its own stdin and stdout, or whatever carries lines like them."""
+"""The simulator's end of the wire: its own stdin and stdout, or whatever carries lines."""
 
 from __future__ import annotations
 
@@ -48,17 +48,11 @@ class StdioEnd:
 
     async def start(self, listener: Listener) -> None:
         loop = asyncio.get_running_loop()
-        try:
-            self._writer, _ = await loop.connect_write_pipe(
-                lambda: self._drained, sys.stdout.buffer
-            )
-        except ValueError:
-            # A regular file takes everything at once and needs no transport.
-            self._writer = None
-        try:
-            await loop.connect_read_pipe(lambda: _Reading(listener), sys.stdin.buffer)
-        except (ValueError, PermissionError):
-            # Regular files and /dev/null cannot be waited for; they can be read at once.
+        if _can_wait(sys.stdout.fileno()):
+            self._writer, _ = await loop.connect_write_pipe(lambda: self._drained, sys.stdout)
+        if _can_wait(sys.stdin.fileno()):
+            await loop.connect_read_pipe(lambda: _Reading(listener), sys.stdin)
+        else:
             loop.call_soon(_read_file, listener)
 
     def write(self, data: bytes) -> None:
@@ -100,6 +94,6 @@ def _can_wait(descriptor: int) -> bool:
 
 
 def _read_file(listener: Listener) -> None:
-    while data := sys.stdin.buffer.read1(1 << 16):
+    while data := os.read(sys.stdin.fileno(), 1 << 16):
         listener.data_received(data)
     listener.eof_received()

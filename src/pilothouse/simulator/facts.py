@@ -141,7 +141,8 @@ def builtin_catalog(environment: Mapping[str, str], *, safe: bool = False) -> Ca
     known = data()
     quiet = is_quiet(environment)
     entries = [each for each in known["commands"] if not (quiet and each.get("online"))]
-    agents = known["agents"]
+    entrypoint = environment.get("CLAUDE_CODE_ENTRYPOINT", "sdk-cli")
+    agents = [_agent(each) for each in known["agents"] if _is_offered(each, entrypoint)]
     plugins = known["plugins"]
     if is_untracked(environment):
         plugins = [each for each in plugins if each["name"] != "cc-plugin-telemetry"]
@@ -152,6 +153,14 @@ def builtin_catalog(environment: Mapping[str, str], *, safe: bool = False) -> Ca
         plugins=plugins,
         output_styles=known["output_styles"],
     )
+
+
+def _is_offered(agent: dict[str, Any], entrypoint: str) -> bool:
+    return not (agent.get("outside_sdks") and entrypoint.startswith("sdk-"))
+
+
+def _agent(entry: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in entry.items() if key != "outside_sdks"}
 
 
 def _command(entry: dict[str, Any]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The real CLI's command line: `--flag value`, `--flag=value`, lists, and its words for mistakes."""
+"""The real CLI's command line: `--flag value`, `--flag=value`, lists, and words for mistakes."""
 
 from __future__ import annotations
 
@@ -70,12 +70,42 @@ class Launch(Struct, frozen=True, kw_only=True):
 
 
 _SWITCHES: Final = frozenset(
-    "version help print verbose include-partial-messages include-hook-events replay-user-messages "
-    "allow-dangerously-skip-permissions dangerously-skip-permissions continue fork-session "
-    "no-session-persistence strict-mcp-config bare brief chrome no-chrome ide safe-mode restricted "
-    "disable-slash-commands exclude-dynamic-system-prompt-sections forward-subagent-text "
-    "ax-screen-reader background await-initialize managed-settings-in-initialize session-mirror "
-    "init init-only maintenance tmux assistant await-claim".split()
+    [
+        "version",
+        "help",
+        "print",
+        "verbose",
+        "include-partial-messages",
+        "include-hook-events",
+        "replay-user-messages",
+        "allow-dangerously-skip-permissions",
+        "dangerously-skip-permissions",
+        "continue",
+        "fork-session",
+        "no-session-persistence",
+        "strict-mcp-config",
+        "bare",
+        "brief",
+        "chrome",
+        "no-chrome",
+        "ide",
+        "safe-mode",
+        "restricted",
+        "disable-slash-commands",
+        "exclude-dynamic-system-prompt-sections",
+        "forward-subagent-text",
+        "ax-screen-reader",
+        "background",
+        "await-initialize",
+        "managed-settings-in-initialize",
+        "session-mirror",
+        "init",
+        "init-only",
+        "maintenance",
+        "tmux",
+        "assistant",
+        "await-claim",
+    ]
 )
 # What a flag takes, by the name the CLI has for it.
 _VALUES: Final = {
@@ -130,7 +160,17 @@ _LISTS: Final = {
     "plugin-url": "url",
 }
 _OPTIONAL: Final = frozenset(
-    "resume debug worktree from-pr prompt-suggestions remote-control teleport cloud desktop".split()
+    [
+        "resume",
+        "debug",
+        "worktree",
+        "from-pr",
+        "prompt-suggestions",
+        "remote-control",
+        "teleport",
+        "cloud",
+        "desktop",
+    ]
 )
 _SPELLINGS: Final = {
     "allowedTools": "allowed-tools",

@@ -63,6 +63,8 @@ class Ledger:
         self.cost: float = 0
         self.api_ms = 0
         self.calls = 0
+        self.safety_stops = 0
+        """Replies that the model has broken off because it refuses."""
         self.last_usage: dict[str, Any] | None = None
         self.lines_added = 0
         self.lines_removed = 0
@@ -82,15 +84,14 @@ class Ledger:
         for book in (self._total, self._recent):
             book.setdefault(model, Spent()).add(usage, cost)
 
-    def count_lines(self, result: Any) -> None:
+    def count_lines(self, result: dict[str, Any]) -> None:
         """Counts the lines that a tool's result says it changed."""
-        if not isinstance(result, dict) or "structuredPatch" not in result:
-            return
         if result.get("type") == "create":
-            self.lines_added += len(result["content"].split("\n"))
-        for hunk in result["structuredPatch"]:
-            self.lines_added += sum(line.startswith("+") for line in hunk["lines"])
-            self.lines_removed += sum(line.startswith("-") for line in hunk["lines"])
+            self.lines_added += str(result["content"]).count("\n") + 1
+        hunks: list[dict[str, list[str]]] = result.get("structuredPatch") or []
+        for line in (line for hunk in hunks for line in hunk["lines"]):
+            self.lines_added += line.startswith("+")
+            self.lines_removed += line.startswith("-")
 
     def by_model(self) -> dict[str, Any]:
         """The `modelUsage` of a result."""

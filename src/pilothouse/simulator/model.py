@@ -9,10 +9,19 @@ from typing import Any
 
 import msgspec
 
-from pilothouse.testing.scenario import ApiError, Broken, Gate, ModelRequest, Pause, Script
-from pilothouse.testing.speech import Event, Ids, speak
+from pilothouse.protocol.wire import encode_json
+from pilothouse.testing.scenario import (
+    ApiError,
+    Broken,
+    Gate,
+    ModelRequest,
+    Pause,
+    Reply,
+    Script,
+)
+from pilothouse.testing.speech import Event, Ids, speak, spoken
 
-__all__ = ["ApiFailed", "Model", "StreamCut"]
+__all__ = ["ApiFailed", "Model", "StreamBroken"]
 
 POLL = 0.01
 """How often a gate looks whether it was opened."""
@@ -26,8 +35,12 @@ class ApiFailed(Exception):
         self.error = error
 
 
-class StreamCut(Exception):
-    """The connection broke in the middle of a reply."""
+class StreamBroken(Exception):
+    """A reply did not come to its end: the connection broke, or an event could not be read."""
+
+    def __init__(self, *, is_damaged: bool = False) -> None:
+        super().__init__(is_damaged)
+        self.is_damaged = is_damaged
 
 
 class Model:
@@ -45,14 +58,8 @@ class Model:
 
     async def stream(self, body: dict[str, Any], facts: dict[str, str]) -> AsyncIterator[Event]:
         """The events of the reply to one request."""
-        self._log("requests", body)
         request = msgspec.structs.replace(ModelRequest.parse(body), facts=facts)
-        unscripted = len(self.script.unscripted)
-        answer = self.script.next(request)
-        if len(self.script.unscripted) > unscripted:
-            self._log("unscripted", body)
-        if isinstance(answer, ApiError):
-            raise ApiFailed(answer)
+        answer = self._answer(request)
         broken = answer if isinstance(answer, Broken) else None
         said = speak(broken.reply if broken else answer, model=request.model, ids=self._ids)
         sent = 0
@@ -69,15 +76,34 @@ class Model:
                 await asyncio.sleep(0)
                 sent += 1
 
+    async def whole(self, body: dict[str, Any], facts: dict[str, str]) -> Event:
+        """The reply to one request, in one piece."""
+        request = msgspec.structs.replace(ModelRequest.parse(body), facts=facts)
+        answer = self._answer(request)
+        reply = answer.reply if isinstance(answer, Broken) else answer
+        for step in reply.steps:
+            if isinstance(step, Gate):
+                await self._stand_at(step.name)
+        return spoken(reply, model=request.model, ids=self._ids)
+
+    def _answer(self, request: ModelRequest) -> Reply | Broken:
+        self._log("requests", request.body)
+        unscripted = len(self.script.unscripted)
+        answer = self.script.next(request)
+        if len(self.script.unscripted) > unscripted:
+            self._log("unscripted", request.body)
+        if isinstance(answer, ApiError):
+            raise ApiFailed(answer)
+        return answer
+
     async def _break(self, broken: Broken) -> None:
         match broken.how:
             case "cut":
-                raise StreamCut
+                raise StreamBroken
             case "stall":
                 await self._stand_at(broken.gate)
             case "malformed":
-                # A real CLI skips an event it cannot read.
-                pass
+                raise StreamBroken(is_damaged=True)
 
     async def _stand_at(self, gate: str) -> None:
         if self._stage is None:
@@ -90,4 +116,4 @@ class Model:
     def _log(self, name: str, body: dict[str, Any]) -> None:
         if self._stage is not None:
             with (self._stage / f"{name}.jsonl").open("ab") as log:
-                log.write(msgspec.json.encode(body) + b"\n")
+                log.write(encode_json(body) + b"\n")

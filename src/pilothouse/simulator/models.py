@@ -20,6 +20,7 @@ __all__ = [
     "price",
     "request_model",
     "resolve_model",
+    "spoken_name",
 ]
 
 FOLDER: Final = Path(__file__).with_name("facts")
@@ -135,6 +136,11 @@ def _described(name: str) -> dict[str, Any]:
         "description": f"Newer version available · select {family} for {family} {newest}",
     }
     return named | words | {"supportsThinkingOff": True}
+
+
+def spoken_name(name: str) -> str:
+    """What the CLI calls a model when it speaks of it."""
+    return " ".join(_spoken(model(name).id)) if is_known_model(name) else name
 
 
 def _spoken(canonical: str) -> tuple[str, str]:

@@ -82,15 +82,28 @@ class Outlet:
 
     async def ask(self, subtype: str, /, **fields: Any) -> Any:
         """Asks the client and waits; cancelling the wait withdraws the request."""
+        request_id, answer = self._open(subtype, fields)
+        return await self._wait_for(request_id, answer)
+
+    def begin_asking(self, subtype: str, /, **fields: Any) -> asyncio.Task[Any]:
+        """Asks the client at once; the task brings the answer, and cancelling it withdraws."""
+        request_id, answer = self._open(subtype, fields)
+        return asyncio.create_task(self._wait_for(request_id, answer))
+
+    def _open(
+        self, subtype: str, fields: dict[str, Any]
+    ) -> tuple[str, asyncio.Future[ControlResponse]]:
         if self._gone:
             raise ClientGone
-        request = UntypedRequest(kind=subtype, fields=fields)
-        request_id = self.connection.send_request(request)
+        request_id = self.connection.send_request(UntypedRequest(kind=subtype, fields=fields))
         answer = asyncio.get_running_loop().create_future()
         self._asked[request_id] = answer
         if subtype == "mcp_message":
             self._lasting.add(request_id)
         self.flush()
+        return request_id, answer
+
+    async def _wait_for(self, request_id: str, answer: asyncio.Future[ControlResponse]) -> Any:
         try:
             response = await answer
         except asyncio.CancelledError:

@@ -108,8 +108,10 @@ def _tell_denied(uses: ToolUses, call: Call, verdict: Verdict) -> None:
 async def _ask(uses: ToolUses, call: Call, arguments: dict[str, Any], verdict: Verdict) -> Permit:
     session = uses.session
     session.turns.requires_action()
-    asking = asyncio.ensure_future(
-        session.outlet.ask(
+    uses.question_opened()
+    asking: asyncio.Task[Any] | None = None
+    try:
+        asking = session.outlet.begin_asking(
             "can_use_tool",
             tool_name=call.name,
             **session.mcp.ask_fields(call.name),
@@ -119,19 +121,21 @@ async def _ask(uses: ToolUses, call: Call, arguments: dict[str, Any], verdict: V
             tool_use_id=call.id,
             **uses.agent_fields,
         )
-    )
-    try:
         answer = await session.hooks.race_permission(uses, call, arguments, verdict, asking)
         return _settle(uses, call, arguments, answer)
     except ClientRefused as error:
-        raise _failed(str(error)) from None
+        raise _failed(f"Error: {error}") from None
     except ClientGone:
-        raise _failed("Tool permission stream closed before response received") from None
+        raise _failed(
+            "AbortError: Tool permission stream closed before response received"
+        ) from None
     except asyncio.CancelledError:
         uses.count_denial(call)
         raise
     finally:
-        asking.cancel()
+        if asking is not None:
+            asking.cancel()
+        uses.question_closed()
         session.turns.action_taken()
 
 
@@ -151,14 +155,15 @@ def _answered(
 
 
 def _failed(reason: str) -> Refusal:
-    return Refusal(f"Tool permission request failed: Error: {reason}", _NO_ANSWER)
+    return Refusal(f"Tool permission request failed: {reason}", _NO_ANSWER)
 
 
 def _settle(uses: ToolUses, call: Call, arguments: dict[str, Any], answer: Any) -> Permit:
     if isinstance(answer, Permit):
         return answer
     if answer.get("behavior") == "allow":
-        for update in answer.get("updatedPermissions") or []:
+        updates: list[dict[str, Any]] = answer.get("updatedPermissions") or []
+        for update in updates:
             uses.session.update_permissions(update)
         given = answer.get("updatedInput")
         if given:

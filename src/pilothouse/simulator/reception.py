@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
-
-import msgspec
+import os
+import re
+from typing import TYPE_CHECKING, Any, Final
 
 from pilothouse.protocol.events import LineRejected, RequestReceived, ResponseReceived, StreamEnded
-from pilothouse.protocol.messages import ControlResponse, UserMessage
+from pilothouse.protocol.messages import (
+    ControlResponse,
+    UpdateEnvironmentVariablesMessage,
+    UserMessage,
+)
+from pilothouse.protocol.wire import as_object, members, parse_strictly
 from pilothouse.simulator import controls
 from pilothouse.simulator.prompts import Prompt
 
@@ -17,6 +22,10 @@ if TYPE_CHECKING:
     from pilothouse.simulator.session import Session
 
 __all__ = ["BadInput", "Reception"]
+
+_TOKEN: Final = "CLAUDE_CODE_SESSION_ACCESS_TOKEN"
+"""The one variable that 2.1.325 takes over while it runs."""
+_TYPE: Final = re.compile(rb'"type"\s*:\s*"(\w+)"')
 
 
 class BadInput(Exception):
@@ -58,10 +67,10 @@ class Reception:
             case ResponseReceived():
                 self._echo(event.response)
                 self._session.outlet.answered(event.request_id, event.response)
+            case UpdateEnvironmentVariablesMessage():
+                _take_token(as_object(members(event.raw).get("variables")))
             case LineRejected():
-                raise BadInput(
-                    f"Error parsing streaming input line: {event.line.decode(errors='replace')}"
-                )
+                _refuse(event.line)
             case StreamEnded():
                 self._session.outlet.client_gone()
                 self._session.turns.end_input()
@@ -71,19 +80,52 @@ class Reception:
 
     def _echo(self, response: ControlResponse) -> None:
         if self._session.launch.replay_user_messages:
-            self._connection.send_message(msgspec.json.decode(response.raw))
+            self._connection.send_message(members(response.raw))
             self._session.outlet.flush()
 
     def _answer(self, event: RequestReceived) -> None:
-        body: dict[str, Any] = msgspec.json.decode(event.message.raw).get("request") or {}
-        task = asyncio.create_task(controls.answer(self._session, event.request_id, body))
+        body = members(event.message.raw).get("request")
+        if body is None:
+            raise BadInput("Error: Missing request on control_request")
+        task = asyncio.create_task(controls.answer(self._session, event.request_id, as_object(body)))
         self._answering.add(task)
         task.add_done_callback(self._answering.discard)
 
 
+def _refuse(line: bytes) -> None:
+    """Ends the CLI for a line that is no JSON, or null; other values that are no objects pass."""
+    try:
+        if parse_strictly(line) is not None:
+            return
+        kind = "TypeError"
+    except (ValueError, RecursionError):
+        kind = "SyntaxError"
+    found = _TYPE.search(line)
+    name = found[1].decode() if found else "unknown"
+    # JavaScript counts in UTF-16.
+    length = len(line.decode("utf-8", "replace").encode("utf-16-le")) // 2
+    raise BadInput(f"Error parsing streaming input line (type={name}, {length} chars): {kind}")
+
+
+def _take_token(variables: dict[str, Any]) -> None:
+    token = variables.get(_TOKEN)
+    if isinstance(token, str):
+        os.environ[_TOKEN] = token
+
+
 def _read_prompt(message: UserMessage) -> Prompt:
-    body: dict[str, Any] = msgspec.json.decode(message.raw)
-    said = body.get("message")
-    if not isinstance(said, dict) or said.get("role") != "user":
-        raise BadInput("Error: Expected message role 'user'")
-    return Prompt(content=said.get("content", ""), uuid=body.get("uuid"))
+    body = members(message.raw)
+    said = as_object(body.get("message"))
+    if said.get("role") != "user":
+        raise BadInput(f"Error: Expected message role 'user', got '{_spelled(said)}'")
+    return Prompt(
+        content=said.get("content") or "",
+        uuid=body.get("uuid"),
+        is_question=body.get("shouldQuery") is not False,
+    )
+
+
+def _spelled(said: dict[str, Any]) -> str:
+    """A role as JavaScript writes it."""
+    role = said.get("role", "undefined")
+    return "null" if role is None else str(role)

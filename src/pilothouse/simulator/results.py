@@ -32,7 +32,7 @@ class Results:
             fields.pop("api_error_status")
             self._send(fields | {"duration_ms": tally.elapsed_ms()}, is_error=False)
             return
-        self._send(fields | self._timing(tally, ending.subtype), is_error=ending.is_error)
+        self._send(fields | self._timing(tally, ending), is_error=ending.is_error)
 
     def write_local(self, tally: Tally, command: str | None, text: str = "") -> None:
         """Writes the result of a command that the CLI carries out by itself."""
@@ -65,7 +65,7 @@ class Results:
             "fast_mode_state": "off",
             "fast_mode_disabled_reason": "sdk_opt_in_required",
             "subagent_stats": session.tasks.statistics(),
-            "safety_stops": 0,
+            "safety_stops": session.ledger.safety_stops,
             "queued_turn_count": 0,
             "model_usage_since_last_result": session.ledger.since_last_result(),
         }
@@ -92,9 +92,9 @@ class Results:
             fields["structured_output"] = tally.structured
         return fields | ending.extra
 
-    def _timing(self, tally: Tally, subtype: str) -> dict[str, Any]:
+    def _timing(self, tally: Tally, ending: Ending) -> dict[str, Any]:
         elapsed = tally.elapsed_ms()
-        if tally.first_usage is None or subtype != "success":
+        if tally.first_usage is None or ending.is_error:
             return {"duration_ms": elapsed}
         timing = {
             "ttft_ms": elapsed,

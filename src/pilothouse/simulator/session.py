@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pilothouse.simulator import facts
 from pilothouse.simulator.background import Tasks
 from pilothouse.simulator.checkpoints import Checkpoints
+from pilothouse.simulator.clock import timestamp
 from pilothouse.simulator.controls.base import gather_customs, open_desk
 from pilothouse.simulator.hooks import Hooks
 from pilothouse.simulator.launching import permissions_at_launch
@@ -70,6 +71,7 @@ class Session:
         self.mcp = McpServers(self)
         self.tasks = Tasks(self)
         self.place.adopt = self.tasks.adopt
+        self.place.stop_task = self.tasks.stop_for_model
         self.toolbox = Toolbox(self)
         self.plans = Plans(self)
         self.structure = Structure(self)
@@ -85,6 +87,11 @@ class Session:
     def is_set(self, variable: str) -> bool:
         """Whether an environment variable is on."""
         return self.environment.get(variable, "") not in ("", "0", "false")
+
+    @property
+    def is_leaving(self) -> bool:
+        """Whether the user has ended the session."""
+        return self._left
 
     def tell_state(self, state: str) -> None:
         """Says what the session does, to whoever asked for it in the environment."""
@@ -118,6 +125,11 @@ class Session:
     def request_model(self) -> str:
         """The model that is asked now."""
         return facts.request_model(self.desk.model_given, self.model_name, self.permissions.mode)
+
+    def is_over_budget(self) -> bool:
+        """Whether more was spent than the command line allows."""
+        limit = self.launch.max_budget_usd
+        return limit is not None and self.ledger.cost >= limit
 
     def scene_facts(self) -> dict[str, str]:
         """What a scenario may refer to by name."""
@@ -164,6 +176,7 @@ class Session:
                 isMeta=False,
                 level="warning",
                 tag="auto_mode_no_server_check",
+                timestamp=timestamp(),
             )
 
     def follow_shell(self) -> None:

@@ -18,9 +18,9 @@ import msgspec
 from msgspec import Struct
 
 from pilothouse.simulator import customs
-from pilothouse.simulator.api_errors import synthetic
 from pilothouse.simulator.clock import timestamp
 from pilothouse.simulator.outlet import new_id
+from pilothouse.simulator.synthetic import synthetic
 
 if TYPE_CHECKING:
     from pilothouse.simulator.customs import Custom

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
+
+from pilothouse.simulator.ledger import Spent
+from pilothouse.simulator.unfinished import tell_refused
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -26,8 +28,8 @@ class Spoken(msgspec.Struct, kw_only=True):
     blocks: list[Block] = []
     stop_reason: str | None = None
     usage: dict[str, Any] = {}
-    close: Callable[[], None] = lambda: None
-    """Passes on the end of the reply."""
+    is_cut: bool = False
+    """Whether the stream broke off after these blocks."""
 
 
 class Speaker:
@@ -52,8 +54,26 @@ class Speaker:
             getattr(self, f"_on_{event['type']}", self._stream)(event)
         return self.spoken
 
+    async def pass_on_whole(self, message: dict[str, Any]) -> Spoken:
+        """Writes a reply that came in one piece: no events, only its lines."""
+        spent = Spent()
+        spent.add(message["usage"])
+        self._message = message | {"usage": spent.as_usage()}
+        self.spoken = Spoken(
+            id=message["id"],
+            blocks=[],
+            stop_reason=message["stop_reason"],
+            usage=dict(message["usage"]),
+        )
+        for block in message["content"]:
+            await self._show(block)
+            if block["type"] == "tool_use":
+                self._talk.amend_call(block)
+            self._write_block(block)
+        return self.spoken
+
     async def _show(self, block: Block) -> None:
-        if block["type"] == "text" and self._talk.is_main:
+        if block["type"] == "text" and block["text"] and self._talk.is_main:
             await self._talk.session.hooks.shown(block["text"])
 
     def break_off(self) -> None:
@@ -73,7 +93,7 @@ class Speaker:
         """Closes a reply whose connection broke: nothing of it counts but the events."""
         if self._message and self._talk.partial:
             index = len(self.spoken.blocks)
-            if self._open is not None:
+            if self._open is not None and not index:
                 self._stream({"type": "content_block_stop", "index": index})
             self._stream({"type": "message_stop"}, **self._abandoned(index))
 
@@ -88,7 +108,8 @@ class Speaker:
         self.spoken.usage = dict(self._message["usage"])
         if self._talk.partial:
             self._talk.echo_prompts()
-        names = {} if self._tally.announced else self._tally.names()
+        names = {} if self._tally.is_opened else self._tally.names()
+        self._tally.is_opened = True
         self._stream(
             event,
             ttft_ms=int((time.monotonic() - self._started) * 1000),
@@ -143,11 +164,15 @@ class Speaker:
     def _on_message_delta(self, event: dict[str, Any]) -> None:
         self.spoken.stop_reason = event["delta"].get("stop_reason")
         self.spoken.usage |= event["usage"]
+        if self.spoken.stop_reason == "refusal" and self._talk.is_main:
+            self._count_refusal()
         self._stream(event)
 
-    def _on_message_stop(self, event: dict[str, Any]) -> None:
-        # Tools begin before the CLI passes on that the message has ended.
-        self.spoken.close = lambda: self._stream(event)
+    def _count_refusal(self) -> None:
+        self._tally.refusals += 1
+        self._talk.session.ledger.safety_stops += 1
+        if self._tally.refusals > 1:
+            tell_refused(self._talk, self._tally, self.spoken.id)
 
     def _stream(self, event: dict[str, Any], **extra: Any) -> None:
         if self._talk.partial:
@@ -170,6 +195,8 @@ class Speaker:
         return block
 
     def _write_block(self, block: Block, **extra: Any) -> None:
+        if block["type"] == "text" and not block["text"]:
+            return
         self.spoken.blocks.append(block)
         if not self._talk.partial:
             self._talk.echo_prompts()
@@ -181,6 +208,8 @@ class Speaker:
             self._tally,
             **extra,
         )
+        if block["type"] == "tool_use" and "aborted" not in extra:
+            self._talk.uses.begin(block)
 
 
 def _estimated_tokens(words: str) -> int:

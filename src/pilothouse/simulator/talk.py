@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from pilothouse.simulator.api_errors import Caller, class_of
+from pilothouse.simulator.api_errors import Caller
 from pilothouse.simulator.clock import timestamp
 from pilothouse.simulator.endings import Aborted, Ending
-from pilothouse.simulator.outlet import new_id
 from pilothouse.simulator.permitting import Interrupting
-from pilothouse.simulator.prompts import words_of
-from pilothouse.simulator.tool_use import Call, ToolUses
+from pilothouse.simulator.prompts import as_sent, words_of
+from pilothouse.simulator.tool_use import ToolUses
+from pilothouse.simulator.unfinished import Patience
 
 if TYPE_CHECKING:
     from pilothouse.simulator.background import Progress
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Talk"]
 
-MOMENT = 0.002
-"""How long the end of a reply waits for its tools to begin: they ask before it is passed on."""
 
 STOP_HOOK_ERROR: Final = {
     "key": "stop-hook-error",
@@ -86,7 +84,7 @@ class Talk:
                 "user",
                 message={"role": "user", "content": prompt.content},
                 parent_tool_use_id=None,
-                uuid=prompt.uuid or new_id(),
+                uuid=prompt.own_id,
                 **({"timestamp": timestamp()} if timed else {}),
                 isReplay=True,
             )
@@ -96,18 +94,28 @@ class Talk:
     async def converse(self, tally: Tally) -> Ending:
         """Goes on until the model has nothing more to do, or something ends the turn."""
         calls_made = 0
+        patience = Patience(self, tally)
         while True:
+            if self._is_over_budget():
+                return self._end_broke()
             await self._make_room(tally)
             spoken = await self._ask_model(tally)
             calls_made += 1
             if isinstance(spoken, Ending):
                 await self._tell_failure(tally, spoken)
                 return spoken
-            calls = [Call.of(block) for block in spoken.blocks if block["type"] == "tool_use"]
-            if calls:
-                ending = await self._use_tools(calls, tally, spoken)
+            if self._is_over_budget():
+                await self.uses.abandon()
+                return self._end_broke()
+            if any(block["type"] == "tool_use" for block in spoken.blocks):
+                ending = await self._use_tools(tally)
+                patience.used_tools(spoken)
+            elif patience.asks_for_more(spoken):
+                continue
+            elif (failure := patience.gives_up(spoken)) is not None:
+                await self._tell_failure(tally, failure)
+                return failure
             else:
-                spoken.close()
                 ending = await self._stop(tally)
             ending = ending or self._limit_reached(tally, calls_made)
             if ending is not None:
@@ -121,29 +129,32 @@ class Talk:
             await compaction.by_itself(self.session, tally)
 
     async def _ask_model(self, tally: Tally) -> Spoken | Ending:
-        spoken = await Caller(self, tally).call()
+        self.uses = ToolUses(self, tally)
+        try:
+            spoken = await Caller(self, tally).call()
+        except Aborted:
+            await self.uses.abandon()
+            raise
         if isinstance(spoken, Ending):
             return spoken
         self.session.transcript.complete(self, spoken)
         self.tokens = sum(value for value in spoken.usage.values() if isinstance(value, int))
         self.add("assistant", spoken.blocks)
+        if tally.refusals > 1:
+            return spoken
         tally.stop_reason = spoken.stop_reason
         texts = [block["text"] for block in spoken.blocks if block["type"] == "text"]
         if texts:
             tally.last_text = texts[-1]
         return spoken
 
-    async def _use_tools(self, calls: list[Call], tally: Tally, spoken: Spoken) -> Ending | None:
-        uses = ToolUses(self, tally)
-        running = asyncio.create_task(uses.run(calls))
+    async def _use_tools(self, tally: Tally) -> Ending | None:
+        uses = self.uses
         try:
-            await asyncio.wait({running}, timeout=MOMENT)
-            spoken.close()
-            ending = await running
+            ending = await uses.finish()
         except (asyncio.CancelledError, Interrupting):
-            running.cancel()
-            await asyncio.gather(running, return_exceptions=True)
-            uses.reject_rest(calls)
+            await uses.stop()
+            uses.reject_rest()
             self.say_interrupted("[Request interrupted by user for tool use]")
             tally.user_lines += 1
             raise Aborted("aborted_tools") from None
@@ -166,27 +177,31 @@ class Talk:
 
     async def _tell_failure(self, tally: Tally, ending: Ending) -> None:
         if ending.reason == "api_error":
-            error = class_of(ending.extra["api_error_status"])
-            await self.session.hooks.stop_failed(self, error, tally.last_text)
+            await self.session.hooks.stop_failed(self, ending.error, tally.last_text)
 
-    def note(self, words: str, tally: Tally) -> None:
+    def note(self, words: str, tally: Tally, **extra: Any) -> None:
         """Tells the model something in the user's place, and the client that it was told."""
         block = {"type": "text", "text": words}
         self.add("user", [block])
         tally.user_lines += 1
-        self.write_user([block], isSynthetic=True)
+        self.echo_prompts()
+        self.write_user([block], isSynthetic=True, **extra)
+
+    def _is_over_budget(self) -> bool:
+        return self.is_main and self.session.is_over_budget()
+
+    def _end_broke(self) -> Ending:
+        return Ending(
+            reason="budget_exhausted",
+            subtype="error_max_budget_usd",
+            is_error=True,
+            errors=[f"Reached maximum budget (${self.session.launch.max_budget_usd:g})"],
+        )
 
     def _limit_reached(self, tally: Tally, calls_made: int) -> Ending | None:
         launch = self.session.launch
         if not self.is_main:
             return None
-        if launch.max_budget_usd is not None and self.session.ledger.cost >= launch.max_budget_usd:
-            return Ending(
-                reason="budget_exhausted",
-                subtype="error_max_budget_usd",
-                is_error=True,
-                errors=[f"Reached maximum budget (${launch.max_budget_usd:g})"],
-            )
         if launch.max_turns is not None and calls_made >= launch.max_turns:
             return Ending(
                 reason="max_turns",
@@ -203,7 +218,7 @@ class Talk:
         return {
             "model": self.session.request_model(),
             "system": self.system,
-            "messages": self.messages,
+            "messages": as_sent(self.messages),
             "tools": [{"name": name} for name in self.session.toolbox.names()],
             "max_tokens": 32000,
             "stream": True,

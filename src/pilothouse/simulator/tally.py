@@ -34,6 +34,12 @@ class Tally:
         self.structured: Any = None
         self.misfits: list[str] = []
         """What was wrong with answers that did not have the shape asked for."""
+        self.has_made_room = False
+        """Whether the conversation was compacted because the API found it too long."""
+        self.is_opened = False
+        """Whether the first stream event has said already which prompts the turn answers."""
+        self.refusals = 0
+        """How many replies the model has broken off because it refuses."""
         self.is_sent_back = False
         """Whether a Stop hook has sent the model back to work."""
         self.announced = False

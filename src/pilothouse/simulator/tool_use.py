@@ -25,6 +25,10 @@ STOCK_REJECTION = (
 )
 
 
+_LOOKING_FIRST = frozenset({"Edit", "NotebookEdit", "Write"})
+"""Tools that look at their file before anybody is asked: by then the reply has ended."""
+
+
 class Call(Struct, frozen=True, kw_only=True):
     """A tool the model calls."""
 
@@ -52,16 +56,44 @@ class ToolUses:
         """Whether a hook wants the turn to end with these calls."""
         self._remarks: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {}
         self._ending: Ending | None = None
+        self._running: list[tuple[Call, asyncio.Task[None]]] = []
+        self._reply_ended = asyncio.Event()
+        self._questions = 0
+        self._all_settled = asyncio.Event()
+        self._all_settled.set()
         self.agent_fields = {key: talk.labels[key] for key in ("agent_id",) if key in talk.labels}
 
-    async def run(self, calls: list[Call]) -> Ending | None:
-        """Runs them, those that may together, in order otherwise."""
-        for batch in _batches(calls, self.session.toolbox.is_concurrent):
-            await asyncio.gather(*(self._use(call) for call in batch))
-            if self._ending is not None:
-                if self._ending.reason != "tool_deferred":
-                    self.reject_rest(calls)
-                return self._ending
+    def begin(self, block: dict[str, Any]) -> None:
+        """Starts a call as soon as the model has spoken it; it waits for those it must follow."""
+        call, is_concurrent = Call.of(block), self.session.toolbox.is_concurrent
+        before = [
+            task
+            for other, task in self._running
+            if not (is_concurrent(call) and is_concurrent(other))
+        ]
+        self._running.append((call, asyncio.create_task(self._take(call, before))))
+
+    async def stop(self) -> None:
+        """Ends the calls that run."""
+        tasks = [task for _, task in self._running]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def abandon(self) -> None:
+        """Forgets the calls of a reply that does not count."""
+        await self.stop()
+        self._running.clear()
+
+    async def finish(self) -> Ending | None:
+        """Waits for the calls, now that the reply is complete."""
+        calls = [call for call, _ in self._running]
+        self._reply_ended.set()
+        await asyncio.gather(*(task for _, task in self._running))
+        if self._ending is not None:
+            if self._ending.reason != "tool_deferred":
+                self.reject_rest()
+            return self._ending
         ending = self.session.structure.ending(self.tally)
         if ending is None and self.is_stopped:
             ending = Ending(reason="hook_stopped")
@@ -70,6 +102,33 @@ class ToolUses:
         if ending is not None and ending.reason == "hook_stopped":
             self.tally.last_text = ""
         return ending
+
+    async def _take(self, call: Call, before: list[asyncio.Task[None]]) -> None:
+        # The reply goes on meanwhile: a question comes a line after the call it is about.
+        await asyncio.sleep(0)
+        if before:
+            await asyncio.wait(before)
+        if call.name in _LOOKING_FIRST:
+            await self._reply_ended.wait()
+        if self._ending is None:
+            await self._use(call)
+
+    async def _may_tell(self, call: Call) -> None:
+        """Results come after the reply, and not while a question about it is open."""
+        if call.name != "StructuredOutput":
+            await self._reply_ended.wait()
+        await self._all_settled.wait()
+
+    def question_opened(self) -> None:
+        """Notes that the client is asked about one of the calls."""
+        self._questions += 1
+        self._all_settled.clear()
+
+    def question_closed(self) -> None:
+        """Notes that it is no longer asked."""
+        self._questions -= 1
+        if not self._questions:
+            self._all_settled.set()
 
     def remark(
         self,
@@ -90,7 +149,9 @@ class ToolUses:
             permitted = await permit(self, call, arguments)
             began = time.monotonic()
             outcome = await self._run(call, permitted)
+            await self._may_tell(call)
         except ToolFailure as failure:
+            await self._may_tell(call)
             if permitted is None:
                 self._fail(call, failure.text, failure.result, {})
                 return
@@ -101,6 +162,7 @@ class ToolUses:
         except Deferred:
             self._defer(call)
         except Refusal as refusal:
+            await self._may_tell(call)
             self._refuse(call, refusal)
         else:
             self._succeed(call, outcome, permitted)
@@ -152,10 +214,10 @@ class ToolUses:
         denial = {"tool_name": call.name, "tool_use_id": call.id, "tool_input": call.input}
         self.tally.denials.append(denial)
 
-    def reject_rest(self, calls: list[Call]) -> None:
+    def reject_rest(self) -> None:
         """Tells the model that the calls which have no result were not carried out."""
         done = {block["tool_use_id"] for block in self.blocks}
-        for call in calls:
+        for call, _ in self._running:
             if call.id not in done:
                 meta = {"non_execution_kind": "user-rejected"}
                 self._fail(call, STOCK_REJECTION, "User rejected tool use", meta)
@@ -172,13 +234,3 @@ class ToolUses:
             extra["tool_result_meta"] = [meta]
         self.talk.write_user([block], **extra)
         self.session.hooks.show(after)
-
-
-def _batches(calls: list[Call], is_concurrent: Any) -> list[list[Call]]:
-    batches: list[list[Call]] = []
-    for call in calls:
-        if batches and is_concurrent(call) and is_concurrent(batches[-1][-1]):
-            batches[-1].append(call)
-        else:
-            batches.append([call])
-    return batches

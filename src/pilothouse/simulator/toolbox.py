@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from pilothouse.simulator import facts
 from pilothouse.simulator.tools import registry
@@ -103,7 +103,8 @@ class Toolbox:
             await asyncio.sleep(0)
             return outcome
         outcome = await registry.find(call.name).run(arguments, session.place)
-        session.ledger.count_lines(outcome.result)
+        if isinstance(outcome.result, dict):
+            session.ledger.count_lines(cast("dict[str, Any]", outcome.result))
         session.plans.after(call.name)
         session.follow_shell()
         return outcome

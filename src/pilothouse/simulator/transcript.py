@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
+from pilothouse.protocol.wire import encode_json
 from pilothouse.simulator import facts
 from pilothouse.simulator.clock import timestamp
 from pilothouse.simulator.outlet import new_id
@@ -119,7 +120,7 @@ class Transcript:
         origin: dict[str, Any] | None = None,
     ) -> str:
         """Keeps a prompt that opens a turn, and returns its uuid."""
-        own = prompt.uuid or new_id()
+        own = prompt.own_id
         message = {"role": "user", "content": prompt.content}
         if not talk.is_main:
             self._link(talk, "user", message=message, uuid=own, promptId=self._session.prompt_id)
@@ -309,7 +310,7 @@ class Transcript:
         target = path or self.path
         target.parent.mkdir(parents=True, exist_ok=True)
         with target.open("ab") as file:
-            file.write(b"".join(msgspec.json.encode(each) + b"\n" for each in lines))
+            file.write(b"".join(encode_json(each) + b"\n" for each in lines))
         self._has_written = True
 
 

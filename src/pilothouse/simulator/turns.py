@@ -30,7 +30,7 @@ __all__ = ["Turns"]
 
 GIVEN_UP: Final = frozenset(
     {"aborted_streaming", "aborted_tools", "api_error", "budget_exhausted"}
-    | {"structured_output_retry_exhausted"}
+    | {"image_error", "prompt_too_long", "structured_output_retry_exhausted"}
 )
 """Endings after which a prompt counts as not answered."""
 
@@ -87,8 +87,7 @@ class Turns:
             )
         if prompt.uuid in self._past:
             self._lifecycle(prompt.uuid, "completed")
-        if not self._running:
-            self._state("idle")
+        self.say_again()
 
     def remember(self, uuids: Iterable[str]) -> None:
         """Takes no prompt again that an earlier process has had."""
@@ -131,8 +130,7 @@ class Turns:
     def requires_action(self) -> None:
         """A question to the client is open."""
         self._asking += 1
-        if self._asking == 1:
-            self._state("requires_action")
+        self._state("requires_action")
 
     def action_taken(self) -> None:
         """A question to the client is closed."""
@@ -142,8 +140,13 @@ class Turns:
 
     def settle(self) -> None:
         """Says `idle` if nothing is going on."""
-        if self._running and not self.session.tasks.has_agents:
+        if self._running and not self.session.tasks.has_agents and not self.session.is_leaving:
             self._running = False
+            self._state("idle")
+
+    def say_again(self) -> None:
+        """Says once more that nothing is going on, if so."""
+        if not self._running:
             self._state("idle")
 
     def _set_running(self) -> None:
@@ -249,6 +252,9 @@ class Turns:
         if submitted.refusal is not None:
             self._refuse(prompt, tally, submitted.refusal, is_kept=submitted.is_kept)
             return
+        if not prompt.is_question:
+            self._take_note(prompt, tally)
+            return
         self.main.hear(prompt)
         for context in submitted.contexts:
             self.main.add("system", context)
@@ -262,6 +268,15 @@ class Turns:
         self.results.write(tally, ending)
         for uuid in uuids:
             self._lifecycle(uuid, state)
+
+    def _take_note(self, prompt: Prompt, tally: Tally) -> None:
+        """Keeps what needs no answer for the next request."""
+        self.main.hear(prompt)
+        self.session.transcript.prompt(self.main, prompt, merged=[], origin=None)
+        self.main.echo_prompts()
+        self.results.write_local(tally, None)
+        for uuid in tally.uuids:
+            self._lifecycle(uuid, "completed")
 
     def _refuse(self, prompt: Prompt, tally: Tally, words: str, *, is_kept: bool) -> None:
         if is_kept:

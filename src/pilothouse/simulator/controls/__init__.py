@@ -79,7 +79,8 @@ async def answer(session: Session, request_id: str, request: dict[str, Any]) -> 
 
 
 def _unsupported(_: Session, asked: Asked) -> None:
-    words = f"Unsupported control request subtype: {asked.get('subtype')}"
+    subtype = asked.fields.get("subtype", "undefined")
+    words = f"Unsupported control request subtype: {subtype}"
     raise Refused(words, "unsupported_request")
 
 

@@ -19,8 +19,8 @@ __all__ = [
     "Desk",
     "Handler",
     "Refused",
-    "open_desk",
     "gather_customs",
+    "open_desk",
     "required",
 ]
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pilothouse.simulator.clock import timestamp
-from pilothouse.simulator.model import ApiFailed, StreamCut
+from pilothouse.simulator.model import ApiFailed, StreamBroken
 from pilothouse.testing.scenario import ModelRequest
 
 if TYPE_CHECKING:
@@ -37,11 +37,16 @@ def open_requests(session: Session, subtype: str) -> list[dict[str, Any]]:
         {
             "type": "control_request",
             "request_id": request_id,
-            "request": {"subtype": request.subtype, **getattr(request, "fields", {})},
+            "request": {"subtype": request.subtype, **_repeated(request)},
         }
         for request_id, request in pending.items()
         if request.subtype == subtype
     ]
+
+
+def _repeated(request: Any) -> dict[str, Any]:
+    fields: dict[str, Any] = getattr(request, "fields", {})
+    return {key: value for key, value in fields.items() if key != "server_policy_ask_only"}
 
 
 def tell_tasks(session: Session) -> None:
@@ -73,7 +78,7 @@ async def ask_aside(session: Session, body: dict[str, Any], *, counts: bool = Tr
         async for event in session.model.stream(body, session.scene_facts()):
             words += _said(event)
             usage |= event.get("message", {}).get("usage", {}) | event.get("usage", {})
-    except (ApiFailed, StreamCut):
+    except (ApiFailed, StreamBroken):
         return None
     if counts:
         session.ledger.add(ModelRequest.parse(body).model, usage)

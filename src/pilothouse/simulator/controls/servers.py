@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from pilothouse.simulator.controls.base import Asked, Handler, Refused, required
+from pilothouse.simulator.controls.base import Answer, Asked, Handler, Refused, required
 
 if TYPE_CHECKING:
     from pilothouse.simulator.session import Session
@@ -92,10 +92,10 @@ def mcp_oauth_callback_url(session: Session, asked: Asked) -> None:
 # Work in the background
 
 
-def stop_task(session: Session, asked: Asked) -> dict[str, Any]:
+async def stop_task(session: Session, asked: Asked) -> Answer:
     """Stops a task; one that is not there has stopped already."""
-    session.tasks.stop(required(asked, "task_id", "stop_task"))
-    return {}
+    stopped = await session.tasks.stop(required(asked, "task_id", "stop_task"))
+    return Answer(body={}, then=session.turns.say_again if stopped else None)
 
 
 def background_tasks(session: Session, asked: Asked) -> dict[str, Any]:

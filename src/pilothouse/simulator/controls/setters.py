@@ -74,8 +74,12 @@ async def initialize(session: Session, asked: Asked) -> Answer:
         "pending_permission_requests": open_requests(session, "can_use_tool"),
         "pending_user_dialog_requests": open_requests(session, "request_user_dialog"),
     }
-    then = (lambda: tell_tasks(session)) if again else None
+    then = (lambda: tell_tasks(session)) if again or _has_begun(session) else None
     return Answer(body=body, beside=pending, then=then)
+
+
+def _has_begun(session: Session) -> bool:
+    return session.turns.is_busy or session.turns.results.count > 0
 
 
 async def _configure(session: Session, options: dict[str, Any]) -> None:

@@ -42,17 +42,17 @@ class HookTable:
         self._callbacks: dict[str, list[Entry]] = {}
 
     def register(self, hooks: dict[str, Any]) -> None:
-        """Takes the client's callbacks, instead of those it had before.
-
-        The end of a session is never told to the client: it is the one who ends it.
-        """
-        self._callbacks = {
-            event: _callbacks(groups) for event, groups in _groups(hooks) if event != "SessionEnd"
-        }
+        """Takes the client's callbacks, instead of those it had before."""
+        self._callbacks = {event: _callbacks(groups) for event, groups in _groups(hooks)}
 
     def find(self, event: str, query: str | None) -> list[Hook]:
-        """The hooks of an event, in the order in which they are called."""
-        entries = [*self._commands.get(event, ()), *self._callbacks.get(event, ())]
+        """The hooks of an event, in the order in which they are called.
+
+        A client that leaves is not told that the session ends; one that clears it is.
+        """
+        is_last = event == "SessionEnd" and query == "other"
+        callbacks = () if is_last else self._callbacks.get(event, ())
+        entries = [*self._commands.get(event, ()), *callbacks]
         return [hook for matcher, hook in entries if query is None or matches(matcher, query)]
 
 
