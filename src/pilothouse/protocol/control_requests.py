@@ -7,10 +7,9 @@ use stand in `host_requests`.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Generic, Literal, get_args
+from typing import Any, ClassVar, Generic, Literal, TypeVar, get_args
 
 from msgspec import UNSET, UnsetType, field
-from typing_extensions import TypeVar
 
 from .control_replies import (
     AsyncMessageCancelled,
