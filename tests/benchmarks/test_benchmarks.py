@@ -47,6 +47,15 @@ def test_a_benchmark_prints_one_line_with_its_figures_and_target(name: str) -> N
         check_figures(figures["ten_at_a_time"])
 
 
+def test_the_benchmark_of_the_simulator_prints_its_times_and_memory() -> None:
+    figures = run_quick("simulator")
+    assert figures["name"] == "simulator"
+    assert figures["target"]
+    for part in (figures, figures["version"], figures["first_result"], figures["cpu"]):
+        assert min(part["ours"], part["limit"], part["vs_limit"]) > 0
+    assert figures["memory"].keys() == figures["cpu"].keys()
+
+
 def fake_cli_turn(mode: str, count: int, *lines: str) -> list[dict[str, Any]]:
     command = [sys.executable, "-I", "-S", str(BENCHMARKS / "fake_cli.py"), mode, str(count)]
     asked = "".join(f"{line}\n" for line in lines)

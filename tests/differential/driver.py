@@ -11,7 +11,7 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -261,17 +261,20 @@ class Cli(RawProcess):
 
     async def exited(self) -> int:
         """Waits for the process to end by itself; stdin stays open."""
-        await self.bounded(self.process.wait(), "the end of the process")
-        return self.process.returncode or 0
+        try:
+            async with asyncio.timeout(self.house.player.patience):
+                return await self.process.wait()
+        except TimeoutError:
+            raise Stuck("waited for the end of the process") from None
 
-    async def bounded(self, waiting: Awaitable[object], named: str) -> None:
-        """Waits no longer than the player's patience or the process lasts."""
-        wanted, ended = asyncio.ensure_future(waiting), asyncio.ensure_future(self.process.wait())
-        await asyncio.wait(
-            (wanted, ended),
-            timeout=self.house.player.patience,
-            return_when=asyncio.FIRST_COMPLETED,
-        )
+    async def bounded(self, waiting: Coroutine[None, None, None], named: str) -> None:
+        """Waits no longer than the player's patience and the process last."""
+        wanted = asyncio.create_task(waiting)
+        ended = asyncio.create_task(self.process.wait())
+        patience = self.house.player.patience
+        await asyncio.wait((wanted, ended), timeout=patience, return_when=asyncio.FIRST_COMPLETED)
+        # What the process did last may be noticed only now.
+        await asyncio.wait((wanted,), timeout=0.1)
         ended.cancel()
         if not wanted.done():
             wanted.cancel()

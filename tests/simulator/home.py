@@ -65,6 +65,11 @@ class Home:
         request = json.loads((self.place / "requests.jsonl").read_text().splitlines()[-1])
         return [(each["role"], words(each["content"])) for each in request["messages"]]
 
+    def said(self) -> list[Any]:
+        """What the model was told with the last request, piece by piece."""
+        told = [said for _, said in self.told()]
+        return [piece for said in told for piece in (said if isinstance(said, list) else [said])]
+
 
 def words(content: Any) -> Any:
     """Texts and results of a message, without what is around them."""

@@ -61,7 +61,7 @@ def test_a_system_prompt_may_be_empty_or_look_like_a_flag() -> None:
     ("argv", "words"),
     [
         (["--bogus"], "error: unknown option '--bogus'"),
-        (["--bogus=1"], "error: unknown option '--bogus'"),
+        (["--bogus=1"], "error: unknown option '--bogus=1'"),
         (["--max-turns"], "error: option '--max-turns <turns>' argument missing"),
     ],
 )

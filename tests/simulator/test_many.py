@@ -6,6 +6,7 @@ import asyncio
 import json
 import os
 from asyncio.subprocess import PIPE, Process
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -72,8 +73,9 @@ class Crew:
         return process
 
     def left(self) -> list[int]:
-        """Our groups in which somebody still lives."""
-        return [group for group in self.groups if is_alive(group)]
+        """Our groups in which somebody still lives, and whoever works in our folders."""
+        groups = [group for group in self.groups if is_alive(group)]
+        return groups + [pid for pid, cwd in folders() if cwd.is_relative_to(self._home)]
 
 
 def read(path: Path) -> str:
@@ -113,6 +115,16 @@ def is_alive(group: int) -> bool:
     except ProcessLookupError:
         return False
     return True
+
+
+def folders() -> list[tuple[int, Path]]:
+    """The working directory of every process that shows it, where the system has `/proc`."""
+    found: list[tuple[int, Path]] = []
+    for link in Path("/proc").glob("[0-9]*/cwd"):
+        # Others come and go meanwhile, and not all of them are ours to look at.
+        with suppress(OSError):
+            found.append((int(link.parent.name), link.readlink()))
+    return found
 
 
 async def test_five_hundred_simulators_fifty_at_a_time_leave_no_process(tmp_path: Path) -> None:

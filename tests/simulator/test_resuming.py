@@ -54,7 +54,7 @@ async def test_results_of_tools_called_together_are_all_told(
     await begun(home)
     assert await asked(home, f"--resume={FIRST}") == "Aye."
     roles = [role for role, _ in home.told()]
-    assert roles == ["user", "assistant", "user", "user", "assistant", "user"]
+    assert roles == ["user", "assistant", "user", "assistant", "user"]
     assert home.told()[1] == ("assistant", ["Bash", "Bash"])
 
 
@@ -239,7 +239,7 @@ async def test_the_simulator_goes_on_from_a_real_clis_transcript(
     assert said == ["One.", "Two."]
     assert await asked(home, f"--resume={FIRST}") == "Three."
     roles = [role for role, _ in home.told()]
-    assert roles == ["user", "assistant", "user", "user", "assistant", "user", "assistant", "user"]
+    assert roles == ["user", "assistant", "user", "assistant", "user", "assistant", "user"]
     async with home.run(f"--resume={FIRST}") as client:
         result = await client.ask("And again.")
     # Five calls were made in three processes.

@@ -86,7 +86,7 @@ async def test_a_summary_takes_the_place_of_the_conversation(
 ) -> None:
     home = Home(tmp_path, monkeypatch, TALK)
     await answers(home, "First.", "/compact mind the names", "Second.")
-    summary, *rest = [said for _, said in home.told()]
+    summary, *rest = home.said()
     assert "The conversation so far, in short." in summary
     assert rest == ["Second."]
     (boundary,) = home.lines(FIRST, "system")
@@ -108,7 +108,7 @@ async def test_a_full_window_is_compacted_without_being_told(
     full = reply("Full.", usage=Usage(input_tokens=990_000))
     home = Home(tmp_path, monkeypatch, script(full, reply("Empty.")))
     assert await answers(home, "Fill it.", "And now?") == ["Full.", "Empty."]
-    assert [said for _, said in home.told()][1:] == ["And now?"]
+    assert home.said()[1:] == ["And now?"]
 
 
 async def test_clearing_begins_another_session(
@@ -121,7 +121,7 @@ async def test_clearing_begins_another_session(
         await client.ask("Second.")
     assert cleared["session_id"] != FIRST
     assert cleared["total_cost_usd"] == 0
-    said = [said for _, said in home.told()]
+    said = home.said()
     assert "First." not in said
     assert said[-1] == "Second."
     assert home.lines(cleared["session_id"], "assistant")

@@ -192,6 +192,21 @@ _LETTERS: Final = {
     "n": "name",
     "w": "worktree",
 }
+_CHOICES: Final = {
+    "output-format": ("text", "json", "stream-json"),
+    "input-format": ("text", "stream-json"),
+    "permission-mode": ("acceptEdits", "auto", "bypassPermissions", "manual", "dontAsk", "plan"),
+    "permission-prompts": ("host", "none"),
+    "thinking": ("enabled", "adaptive", "disabled"),
+    "thinking-display": ("summarized", "omitted", "highlights"),
+}
+_UNLISTED: Final = {"permission-mode": ("default",)}
+"""Choices that are taken and not named."""
+_NUMBERS: Final = frozenset({"max-turns", "max-thinking-tokens"})
+_AMOUNTS: Final = {
+    "max-budget-usd": "--max-budget-usd must be a positive number greater than 0",
+    "task-budget": "--task-budget must be a positive integer",
+}
 _COMMA_LISTS: Final = frozenset({"allowed_tools", "disallowed_tools", "tools"})
 
 
@@ -216,8 +231,10 @@ def parse(argv: list[str]) -> Launch:
 
 def _take_flag(word: str, rest: list[str], found: dict[str, Any]) -> None:
     flag, equals, value = word.partition("=")
-    name = _name_of(flag)
+    name = _name_of(flag, word)
     key = name.replace("-", "_") + ("_" if name == "continue" else "")
+    if name in _SWITCHES and equals:
+        raise BadFlag(f"error: unknown option '{word}'\n(Did you mean --{name}?)")
     if name in _SWITCHES:
         found[key] = True
     elif name in _OPTIONAL:
@@ -225,19 +242,42 @@ def _take_flag(word: str, rest: list[str], found: dict[str, Any]) -> None:
     elif name in _LISTS:
         given = [value] if equals else _next_values(name, rest)
         found[key] = [*found.get(key, []), *given]
-    elif equals:
-        found[key] = value
-    elif rest:
-        found[key] = rest.pop(0)
+    elif equals or rest:
+        found[key] = _checked(name, value if equals else rest.pop(0))
     else:
         raise _missing(name)
 
 
-def _name_of(flag: str) -> str:
+def _checked(name: str, value: str) -> str:
+    """A value that the flag may have; of a number its whole part."""
+    number = _number(value)
+    if name in _NUMBERS and number is not None:
+        return str(int(number))
+    complaint = None
+    if name in _CHOICES and value not in (*_CHOICES[name], *_UNLISTED.get(name, ())):
+        complaint = f"Allowed choices are {', '.join(_CHOICES[name])}."
+    elif name in _NUMBERS:
+        complaint = "must be a number"
+    elif name in _AMOUNTS and (number is None or number <= 0):
+        complaint = _AMOUNTS[name]
+    if complaint is not None:
+        flag = f"--{name} <{_VALUES[name]}>"
+        raise BadFlag(f"error: option '{flag}' argument '{value}' is invalid. {complaint}")
+    return "default" if (name, value) == ("permission-mode", "manual") else value
+
+
+def _number(value: str) -> float | None:
+    try:
+        return float(value)
+    except ValueError:
+        return None
+
+
+def _name_of(flag: str, word: str) -> str:
     name = flag[2:] if flag.startswith("--") else _LETTERS.get(flag[1:], flag)
     name = _SPELLINGS.get(name, name)
     if not any(name in known for known in (_SWITCHES, _VALUES, _LISTS, _OPTIONAL)):
-        raise BadFlag(f"error: unknown option '{flag}'")
+        raise BadFlag(f"error: unknown option '{word}'")
     return name
 
 

@@ -58,35 +58,16 @@ def _replay(path: Path, words: list[str], launch: Launch) -> int:
 
 
 def _simulate(launch: Launch) -> int:
+    from pilothouse.simulator.checks import check
     from pilothouse.simulator.faults import BadFault
     from pilothouse.testing.scenario import ScenarioError
 
-    _check(launch)
+    check(launch)
     try:
         script = _script()
         return asyncio.run(_run(launch, script))
     except (BadFault, ScenarioError) as error:
         return _fail(f"pilothouse-sim: {error}")
-
-
-def _check(launch: Launch) -> None:
-    streams = launch.output_format == "stream-json"
-    if launch.input_format == "stream-json" and not streams:
-        raise BadFlag("Error: --input-format=stream-json requires output-format=stream-json.")
-    if launch.print and streams and not launch.verbose:
-        raise BadFlag("Error: When using --print, --output-format=stream-json requires --verbose")
-    if launch.dangerously_skip_permissions and os.getuid() == 0 and not os.environ.get("IS_SANDBOX"):
-        raise BadFlag(
-            "--dangerously-skip-permissions cannot be used with root/sudo privileges for security "
-            "reasons"
-        )
-    if launch.json_schema:
-        from pilothouse.simulator.structured import BadSchema, read_schema
-
-        try:
-            read_schema(launch.json_schema)
-        except BadSchema as error:
-            raise BadFlag(str(error)) from None
 
 
 def _script() -> Script:

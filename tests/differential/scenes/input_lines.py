@@ -53,6 +53,26 @@ async def odd_characters(cli: Cli) -> None:
     await cli.settle()
 
 
+async def odd_requests(cli: Cli) -> None:
+    """Writes control requests that ask for nothing."""
+    for number, body in enumerate(("7", "{}", '"initialize"')):
+        cli.send_raw(f'{{"type":"control_request","request_id":"odd-{number}","request":{body}}}\n')
+    await turns("Hello.")(cli)
+
+
+async def new_environment(cli: Cli) -> None:
+    """Sets a variable that the CLI has no use for."""
+    cli.send({"type": "update_environment_variables", "variables": {"FRESH": "water"}})
+    await turns("Look.")(cli)
+
+
+async def no_content(cli: Cli) -> None:
+    """Says nothing, twice."""
+    for words in ('{"role": "user"}', '{"role": "user", "content": null}'):
+        cli.send_raw(f'{{"type": "user", "message": {words}}}\n')
+        await cli.settle()
+
+
 async def closed_at_once(cli: Cli) -> None:
     """Has nothing to say."""
     cli.close_stdin()
@@ -127,6 +147,18 @@ SCENES = {
         stderr=True,
         covers="G1",
     ),
+    "stdin_null_role": Scene(
+        HELLO, line('{"type": "user", "message": {"role": null}}'), stderr=True, covers="G1"
+    ),
+    "stdin_malformed_user": Scene(HELLO, line('{"type":"user","x":"é😀"'), stderr=True, covers="G1"),
+    "stdin_odd_request": Scene(HELLO, odd_requests, covers="C14"),
+    "stdin_environment": Scene(
+        script(reply(bash('echo "[$FRESH]"')), reply("Told.")),
+        new_environment,
+        answers={"can_use_tool": allow},
+        covers="G7",
+    ),
+    "stdin_no_content": Scene(HELLO, no_content, (REPLAY,), covers="G3"),
     "stdin_empty_request": Scene(
         HELLO, line('{"type": "control_request", "request_id": "x"}'), stderr=True, covers="C14"
     ),

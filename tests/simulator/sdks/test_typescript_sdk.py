@@ -106,7 +106,9 @@ def play(tmp_path: Path) -> Play:
             if process.returncode is None:
                 process.kill()
                 await process.wait()
-        assert (process.returncode, complaints.decode()) == (0, "")
+        said = f"{complaints.decode()}\n{printed.decode()[-2000:]}"
+        assert process.returncode == 0, said
+        assert complaints == b"", said
         lines = Lines(json.loads(line) for line in printed.splitlines())
         port.stderr += [line["stderr"] for line in lines.notes("stderr")]
         return lines
