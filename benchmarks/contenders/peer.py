@@ -19,7 +19,7 @@ from claude_agent_sdk import (  # pyright: ignore[reportMissingImports] - in its
 
 async def stream(cli_path: str, count: int) -> dict[str, float]:
     """Read the text of every delta of one turn."""
-    seen = 0
+    seen, elapsed = 0, 0.0
     options = ClaudeAgentOptions(cli_path=cli_path, include_partial_messages=True)
     async with ClaudeSDKClient(options) as client:
         start = time.perf_counter()
@@ -37,7 +37,7 @@ async def stream(cli_path: str, count: int) -> dict[str, float]:
 
 async def permissions(cli_path: str, count: int) -> dict[str, float]:
     """Approve every request of one turn."""
-    seen = 0
+    seen, elapsed = 0, 0.0
 
     async def approve(
         _tool: str, _input: dict[str, Any], _context: ToolPermissionContext

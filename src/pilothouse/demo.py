@@ -1,4 +1,4 @@
-"""A demonstration turn: the library is real, and the CLI is the simulator, in a folder of its own."""
+"""A demonstration turn: the library is real, the CLI is the simulator, in its own folder."""
 
 from __future__ import annotations
 

@@ -14,6 +14,7 @@ class Heard:
 
     def __init__(self) -> None:
         self.lines: list[bytes] = []
+        self.written = asyncio.Event()
         self.data = b""
         self.ended = False
 
@@ -22,6 +23,7 @@ class Heard:
 
     def write(self, data: bytes) -> None:
         self.lines.append(data)
+        self.written.set()
 
     async def aclose(self) -> None:
         pass
@@ -66,8 +68,7 @@ async def test_a_hanging_end_writes_and_hears_nothing_more() -> None:
     await end.start(heard)
     end.write(b"one\ntwo\n")
     async with asyncio.timeout(20):
-        while not heard.lines:
-            await asyncio.sleep(0)
+        await heard.written.wait()
     await asyncio.sleep(0)
     end.data_received(b"anybody?\n")
     end.eof_received()

@@ -1,4 +1,4 @@
-"""Calls the model, tries again what the API refuses for now, and reports what it refuses for good."""
+"""Calls the model, tries again what the API refuses for now, and tells what it refuses."""
 
 from __future__ import annotations
 
@@ -30,6 +30,7 @@ MAX_DELAY = 32.0
 _VARIANTS: Final = 3
 """Requests that a refusal for their form costs."""
 _REQUEST_ID: Final = "req_scripted"
+
 
 class Caller:
     """One call of the model, with its retries."""
@@ -163,7 +164,8 @@ class Caller:
     async def _wait(self, status: int | None, kind: str, delay: float | None = None) -> None:
         self._attempts += 1
         if delay is None:
-            delay = min(BASE_DELAY * 2 ** (self._attempts - 1), MAX_DELAY) * random.uniform(1, 1.25)
+            growing = BASE_DELAY * float(2 ** (self._attempts - 1))
+            delay = min(growing, MAX_DELAY) * random.uniform(1, 1.25)
         self._session.outlet.system(
             "api_retry",
             attempt=self._attempts,

@@ -1,4 +1,4 @@
-"""What the CLI refuses before it starts: flags that do not go together, files that are not there."""
+"""What the CLI refuses before it starts: flags that do not go together, missing files."""
 
 from __future__ import annotations
 

@@ -61,7 +61,8 @@ class Model:
         request = msgspec.structs.replace(ModelRequest.parse(body), facts=facts)
         answer = self._answer(request)
         broken = answer if isinstance(answer, Broken) else None
-        said = speak(broken.reply if broken else answer, model=request.model, ids=self._ids)
+        reply = answer.reply if isinstance(answer, Broken) else answer
+        said = speak(reply, model=request.model, ids=self._ids)
         sent = 0
         for event in said:
             if isinstance(event, Gate):
@@ -110,7 +111,8 @@ class Model:
             return
         (self._stage / f"{gate}.reached").touch()
         opened = self._stage / f"{gate}.open"
-        while not opened.exists():
+        # Whoever opens the gate is another process.
+        while not opened.exists():  # noqa: ASYNC110
             await asyncio.sleep(POLL)
 
     def _log(self, name: str, body: dict[str, Any]) -> None:

@@ -31,7 +31,7 @@ class Prompt(Struct, frozen=True, kw_only=True):
     def told(self) -> str | list[dict[str, Any]]:
         """What the model is told."""
         if self.expansion is None:
-            return self.content or "(no content)"
+            return self.content
         return [{"type": "text", "text": part} for part in (self.text, self.expansion)]
 
     @property

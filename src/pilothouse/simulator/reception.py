@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from pilothouse.protocol.events import LineRejected, RequestReceived, ResponseReceived, StreamEnded
@@ -39,6 +40,8 @@ class Reception:
         self._session = session
         self._connection = session.outlet.connection
         self._answering: set[asyncio.Task[None]] = set()
+        self._waiting: deque[Event] = deque()
+        self._is_answering = False
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def data_received(self, data: bytes) -> None:
@@ -50,12 +53,22 @@ class Reception:
         self._dispatch()
 
     def _dispatch(self) -> None:
-        for event in self._connection.events():
+        self._waiting.extend(self._connection.events())
+        if not self._is_answering:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Takes what waits; after a request, its answer begins before anything else is taken."""
+        self._is_answering = False
+        while self._waiting and not self.failed.done():
+            event = self._waiting.popleft()
             try:
                 self._take(event)
             except BadInput as error:
-                if not self.failed.done():
-                    self.failed.set_exception(error)
+                self.failed.set_exception(error)
+            if isinstance(event, RequestReceived):
+                self._is_answering = True
+                asyncio.get_running_loop().call_soon(self._go_on)
                 return
 
     def _take(self, event: Event) -> None:
@@ -87,7 +100,9 @@ class Reception:
         body = members(event.message.raw).get("request")
         if body is None:
             raise BadInput("Error: Missing request on control_request")
-        task = asyncio.create_task(controls.answer(self._session, event.request_id, as_object(body)))
+        task = asyncio.create_task(
+            controls.answer(self._session, event.request_id, as_object(body))
+        )
         self._answering.add(task)
         task.add_done_callback(self._answering.discard)
 
@@ -119,7 +134,7 @@ def _read_prompt(message: UserMessage) -> Prompt:
     if said.get("role") != "user":
         raise BadInput(f"Error: Expected message role 'user', got '{_spelled(said)}'")
     return Prompt(
-        content=said.get("content") or "",
+        content=said.get("content") or "(no content)",
         uuid=body.get("uuid"),
         is_question=body.get("shouldQuery") is not False,
     )

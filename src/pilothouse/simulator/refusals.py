@@ -37,7 +37,9 @@ class Refusal(Struct, frozen=True, kw_only=True):
 
 def class_of(status: int) -> str:
     """The kind of error that is told while it is tried again."""
-    return _CLASSES.get(status, "server_error" if status in (408, 409) or status >= 500 else "unknown")
+    return _CLASSES.get(
+        status, "server_error" if status in (408, 409) or status >= 500 else "unknown"
+    )
 
 
 def is_passing(error: ApiError) -> bool:
@@ -69,9 +71,7 @@ def read(error: ApiError, *, model: str, base_url: str) -> Refusal:
         case 400 if _says(error, "credit balance is too low"):
             return Refusal(words="Credit balance is too low", error="billing_error")
         case 401 | 403:
-            return Refusal(
-                words=f"Failed to authenticate. {plain}", error="authentication_failed"
-            )
+            return Refusal(words=f"Failed to authenticate. {plain}", error="authentication_failed")
         case 404:
             return Refusal(words=_no_such_model(model), error="model_not_found")
         case 413:

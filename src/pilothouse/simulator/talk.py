@@ -202,7 +202,7 @@ class Talk:
         launch = self.session.launch
         if not self.is_main:
             return None
-        if launch.max_turns is not None and calls_made >= launch.max_turns:
+        if launch.max_turns and calls_made >= launch.max_turns:
             return Ending(
                 reason="max_turns",
                 subtype="error_max_turns",

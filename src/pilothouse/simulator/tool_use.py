@@ -187,7 +187,11 @@ class ToolUses:
     # Lines
 
     def _succeed(self, call: Call, outcome: ToolOutcome, permitted: Permit) -> None:
-        block = {"tool_use_id": call.id, "type": "tool_result", "content": outcome.content}
+        block: dict[str, Any] = {
+            "tool_use_id": call.id,
+            "type": "tool_result",
+            "content": outcome.content,
+        }
         if outcome.is_error is not UNSET:
             block["is_error"] = outcome.is_error
         meta = {"id": call.id, "permission_decision": permitted.decision}

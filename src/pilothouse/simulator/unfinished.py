@@ -24,8 +24,8 @@ _TIMES: Final = 3
 """How often in a row a reply that grew too long may be taken up again."""
 
 _CUT_SHORT: Final = (
-    "Output token limit hit. Resume directly — no apology, no recap of what you were doing. Pick up "
-    "mid-thought if that is where the cut happened. Break remaining work into smaller pieces."
+    "Output token limit hit. Resume directly — no apology, no recap of what you were doing. Pick "
+    "up mid-thought if that is where the cut happened. Break remaining work into smaller pieces."
 )
 _CUT_OFF: Final = (
     "Your response above was cut off mid-stream. Resume directly from where it stops — no apology, "
@@ -33,8 +33,8 @@ _CUT_OFF: Final = (
 )
 _STOPPED: Final = (
     "Your response above was stopped by a safety classifier — this is not a tool or API error. The "
-    "rest of it was withheld, and tool calls in it that had not finished did not run. Do not produce "
-    "that content again, even reworded."
+    "rest of it was withheld, and tool calls in it that had not finished did not run. Do not "
+    "produce that content again, even reworded."
 )
 _NOTHING: Final = (
     "[Your previous response had no visible output. Please continue and produce a user-visible "
@@ -83,7 +83,8 @@ class Patience:
                 api_error=error,
                 api_error_params={"cut": "output_limit"},
             )
-            return Ending(reason="api_error", is_error=True, error=error)
+            extra = {"api_error": error}
+            return Ending(reason="api_error", is_error=True, error=error, extra=extra)
         if spoken.stop_reason == "refusal":
             return Ending(reason="api_error", is_error=True, error="invalid_request")
         return None

@@ -133,9 +133,7 @@ SCENES = {
         covers="A23",
     ),
     "stream_damaged_after_block": Scene(
-        script(
-            Broken(reply=reply("First.", bash("ls")), after=6, how="malformed"), reply("This.")
-        ),
+        script(Broken(reply=reply("First.", bash("ls")), after=6, how="malformed"), reply("This.")),
         turns("Hello."),
         (PARTIAL,),
         covers="E6",

@@ -150,7 +150,9 @@ SCENES = {
     "stdin_null_role": Scene(
         HELLO, line('{"type": "user", "message": {"role": null}}'), stderr=True, covers="G1"
     ),
-    "stdin_malformed_user": Scene(HELLO, line('{"type":"user","x":"é😀"'), stderr=True, covers="G1"),
+    "stdin_malformed_user": Scene(
+        HELLO, line('{"type":"user","x":"é😀"'), stderr=True, covers="G1"
+    ),
     "stdin_odd_request": Scene(HELLO, odd_requests, covers="C14"),
     "stdin_environment": Scene(
         script(reply(bash('echo "[$FRESH]"')), reply("Told.")),

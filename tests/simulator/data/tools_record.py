@@ -19,9 +19,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parents[1] / "data"))
-
-from rawcli import RawCli  # noqa: E402
+sys.path.insert(0, str(HERE.parents[2]))
 
 from pilothouse.testing.isolation import enter_network_namespace  # noqa: E402
 from pilothouse.testing.scenario import (  # noqa: E402
@@ -33,6 +31,7 @@ from pilothouse.testing.scenario import (  # noqa: E402
     computed,
     reply,
 )
+from tests.data.rawcli import RawCli  # noqa: E402
 
 Step = dict[str, Any]
 ENVIRONMENT = {"CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1", "ENABLE_TOOL_SEARCH": "false"}

@@ -55,9 +55,8 @@ async def initialize(session: Session, asked: Asked) -> Answer:
         raise Refused(_BAD_HOOKS)
     desk = session.desk
     again, desk.is_initialized = desk.is_initialized, True
-    if not again:
-        if session.launch.bare:
-            session.outlet.system("ui_invalidate", event="ui.render")
+    if session.launch.bare and not again:
+        session.outlet.system("ui_invalidate", event="ui.render")
     await _configure(session, asked.fields)
     body = facts.initialize_reply(
         catalog=session.catalog,
