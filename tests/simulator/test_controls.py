@@ -310,3 +310,30 @@ async def test_a_conversation_is_exported_as_text(bench: Benches) -> None:
     body = (await it.ask("export_conversation"))["response"]
     assert body["text"] == "\n\u276f Hi, there!\n\n● Ahoy.\n  There."
     assert body["default_filename"].endswith("-hi-there.txt")
+
+
+@pytest.mark.parametrize(
+    ("subtype", "fields"),
+    [
+        ("update_settings", {"source": 3, "settings": 5}),
+        ("apply_flag_settings", {"settings": 5}),
+        ("initialize", {"hooks": {}, "agents": [5]}),
+    ],
+)
+async def test_members_of_another_type_get_an_error_for_an_answer(
+    bench: Benches, subtype: str, fields: Message
+) -> None:
+    answer = await bench().ask(subtype, **fields)
+    assert answer["subtype"] == "error"
+    assert answer["error"]
+
+
+async def test_a_handler_that_fails_answers_with_its_error(
+    bench: Benches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise TypeError("no such thing")
+
+    monkeypatch.setattr(controls, "handler_of", lambda _: fail)
+    answer = await bench().ask("reload_plugins")
+    assert answer == {"subtype": "error", "error": "reload_plugins: TypeError: no such thing"}

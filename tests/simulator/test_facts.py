@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -185,3 +186,29 @@ def test_settings_are_merged_from_file_to_file(tmp_path: Path) -> None:
 
 def test_none_takes_a_setting_away() -> None:
     assert merge({"a": {"b": 1, "c": 2}}, {"a": {"b": None}}) == {"a": {"c": 2}}
+
+
+@pytest.mark.parametrize(
+    ("written", "kept"),
+    [
+        ('{"hooks": 3, "outputStyle": "x"}', {"outputStyle": "x"}),
+        ('{"hooks": [1], "env": 3, "permissions": []}', {}),
+        (
+            '{"permissions": {"allow": [3, "Read"], "deny": 3}}',
+            {"permissions": {"allow": ["Read"]}},
+        ),
+        ('{"permissions": {"defaultMode": []}}', {"permissions": {}}),
+        (
+            '{"hooks": {"Stop": [3, {"hooks": 3}, {"hooks": [3]}]}}',
+            {"hooks": {"Stop": [{"hooks": []}]}},
+        ),
+        ('{"model": 3, "permissions": {"allow": ["Read"]}}', {}),
+        ('{"hooks": {"PreToolUse": [{"hooks": 3}]}, "permissions": {"allow": ["Read"]}}', {}),
+    ],
+)
+def test_settings_of_another_shape_are_left_out(
+    tmp_path: Path, written: str, kept: dict[str, Any]
+) -> None:
+    write(tmp_path / "config/settings.json", written)
+    assert Settings(tmp_path, tmp_path / "config").effective() == kept
+    assert Settings(tmp_path, tmp_path / "none", written).effective() == kept

@@ -95,3 +95,19 @@ def test_a_fault_that_there_is_not_is_told_with_those_there_are(words: str) -> N
         BadFault, match="known faults: delay, crash, hang, garbage, long, ignore-eof"
     ):
         Faults.parse(words)
+
+
+async def test_a_hanging_end_can_still_be_closed() -> None:
+    heard = Heard()
+    end = FaultyEnd(heard, Faults.parse("hang=1"))
+    await end.start(heard)
+    end.write(b"one\ntwo\n")
+    async with asyncio.timeout(20):
+        await heard.written.wait()
+        await end.aclose()
+    assert heard.lines == [b"one\n"]
+
+
+def test_a_signal_that_there_is_not_is_refused() -> None:
+    with pytest.raises(BadFault, match="99 is not a valid Signals"):
+        Faults.parse("crash=1:99")

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from pilothouse.simulator.customs import read_agents
 from pilothouse.simulator.flags import BadFlag, parse
+from pilothouse.simulator.mcp.config import configured
 
 
 @pytest.mark.parametrize(
@@ -63,9 +67,52 @@ def test_a_system_prompt_may_be_empty_or_look_like_a_flag() -> None:
         (["--bogus"], "error: unknown option '--bogus'"),
         (["--bogus=1"], "error: unknown option '--bogus=1'"),
         (["--max-turns"], "error: option '--max-turns <turns>' argument missing"),
+        *[
+            (
+                [f"--max-turns={value}"],
+                f"error: option '--max-turns <turns>' argument '{value}' is invalid. "
+                "must be a number",
+            )
+            for value in ("inf", "nan")
+        ],
+        (
+            ["--max-budget-usd", "nan"],
+            "error: option '--max-budget-usd <amount>' argument 'nan' is invalid. "
+            "--max-budget-usd must be a positive number greater than 0",
+        ),
+        (
+            ["--speed", "x"],
+            "error: option '--speed <factor>' argument 'x' is invalid. "
+            "--speed must be a positive number greater than 0",
+        ),
     ],
 )
 def test_mistakes_are_told_in_the_clis_words(argv: list[str], words: str) -> None:
     with pytest.raises(BadFlag, match="error") as caught:
         parse(argv)
     assert str(caught.value) == words
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("{bad", "Error: Invalid --agents configuration:\ninvalid JSON: "),
+        ("[]", "configuration:\nInvalid input: expected record, received array"),
+        ('{"a": 3}', "configuration:\na: Invalid input: expected object, received number"),
+        (
+            '{"a": {"description": null}}',
+            "a.description: Invalid input: expected string, received null\n"
+            "a.prompt: Invalid input: expected string, received undefined",
+        ),
+        ("nowhere.json", "nowhere.json (a value that is not a JSON object is read as a file"),
+    ],
+)
+def test_agents_of_another_shape_are_refused(given: str, words: str) -> None:
+    with pytest.raises(BadFlag) as caught:
+        read_agents(given)
+    assert words in str(caught.value)
+
+
+def test_servers_of_another_shape_are_left_out(tmp_path: Path) -> None:
+    launch = parse(["--mcp-config", '{"mcpServers": {"a": 3, "b": {"command": "c"}}}'])
+    assert list(configured(launch, tmp_path, {})) == ["b"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -92,6 +93,12 @@ def _shown(verdict: Verdict) -> Any:
     return "missing", verdict.message
 
 
+def _short(told: Any) -> str:
+    """Without the advice that the CLI gives in dontAsk mode: the simulator has its own words."""
+    words = json.dumps(told, sort_keys=True)
+    return re.sub(r"(running in don't ask mode\.)[^\"]*", r"\1", words)
+
+
 @pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
 def test_every_measured_call_is_decided_as_the_real_cli_decided_it(
     suite: Suite, tmp_path: Path
@@ -104,7 +111,7 @@ def test_every_measured_call_is_decided_as_the_real_cli_decided_it(
         if seen is None or case["input"].get("command") in DIFFERENT:
             continue
         shown = _shown(judge(case["tool"], case["input"], state))
-        if shown != seen:
+        if _short(shown) != _short(seen):
             wrong.append((case["tool"], case["input"], seen, shown))
         if case["tool"] == "EnterPlanMode":
             state.set_mode("plan")

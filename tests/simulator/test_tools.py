@@ -81,6 +81,17 @@ def plain(value: Any, place: Workplace) -> Any:
     return json.loads(re.sub(r"\bb[a-z0-9]{8}(?=[\".),])", "{{task}}", words))
 
 
+def short(value: Any) -> Any:
+    """The value without advice to the model, for which the simulator has its own words."""
+    begins = (
+        r"was moved to the background \(ID: [^)]*\)\.",
+        r"instead of reading the whole file\.",
+        r"sessions use to message it",
+    )
+    words = json.dumps(value, ensure_ascii=False)
+    return json.loads(re.sub(rf'({"|".join(begins)})(?:[^"\\]|\\.)*', r"\1", words))
+
+
 async def carried_out(step: dict[str, Any], place: Workplace) -> dict[str, Any]:
     """What comes of a call, in the words of the recording."""
     given = json.loads(json.dumps(step["input"]).replace("{{cwd}}", str(place.home_folder)))
@@ -114,7 +125,8 @@ async def test_calls_get_the_real_clis_answers(name: str, place: Workplace) -> N
         came = plain(await carried_out(step, place), place)
         keys = ("content", "is_error", "result", *(key for key in came if key in step))
         expected = {key: step[key] for key in keys if key in step}
-        assert {key: came[key] for key in keys if key in came} == expected, (at, step["input"])
+        found = {key: came[key] for key in keys if key in came}
+        assert short(found) == short(expected), (at, step["input"])
     for command in adopted:
         command.kill()
         await command.process.wait()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pilothouse.simulator.cassette import play
+from pilothouse.simulator.replay.actions import End, Write
+from pilothouse.simulator.replay.names import Place
+from pilothouse.simulator.replay.player import Player
 from pilothouse.testing.cassettes import (
+    Cassette,
     CassetteError,
     Entry,
     Header,
@@ -277,11 +283,11 @@ def test_values_of_secret_variables_are_taken_out_wherever_they_show() -> None:
         "DEPLOY_TOKEN": "swordfish",
         "SHORT_KEY": "1",
         "MAX_OUTPUT_TOKENS": "thirty-two",
-        "PIN_SECRET": "12345678",
+        "PIN_SECRET": "1234567",
         "EDITOR": "vim-editor",
     }
-    said = "swordfish thirty-two 1 12345678 vim-editor"
-    assert Redactor(environment).text(said) == "redacted-secret-1 thirty-two 1 12345678 vim-editor"
+    said = "swordfish thirty-two 1 1234567 vim-editor"
+    assert Redactor(environment).text(said) == "redacted-secret-1 thirty-two 1 1234567 vim-editor"
 
 
 def test_the_home_folder_and_the_user_are_nobodys() -> None:
@@ -316,3 +322,60 @@ def test_megabytes_of_one_word_are_no_burden() -> None:
 def test_a_redacted_line_is_still_json(value: Any) -> None:
     line = json.dumps(value).encode()
     json.loads(Redactor({"MY_KEY": "aaaaaa"}, home="/home/annabel").line(line))
+
+
+# What a replay makes of lines that no client should write
+
+GREETING = b'{"type":"control_request","request_id":"r","request":{"subtype":"initialize"}}'
+PROMPT = b'{"type":"user","message":{"role":"user","content":"go"}}'
+
+
+def replayed(line: bytes) -> tuple[str, End | None]:
+    """What stderr says, and the end, of a replay that gets this line."""
+    said = [Entry(0.0, "in", each, number=2) for each in (GREETING, b"no json", PROMPT)]
+    here = Place("/x", "/h", "/h/.claude")
+    player = Player(Cassette(Path("talk.jsonl"), Header(), tuple(said)), (), here, 1)
+    actions = player.receive_line(line)
+    errors = [each.data for each in actions if isinstance(each, Write) and each.stream == "err"]
+    end = next((each for each in actions if isinstance(each, End)), None)
+    return b"".join(errors).decode(), end
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"type":"control_response","response":5}',
+        b'{"type":"control_response"}',
+        b'{"type":["x"]}',
+        b'{"type":null}',
+        b"{}",
+        b'{"type":"user","message":5}',
+        b'{"type":"control_request","request":{"subtype":""}}',
+        b'{"type":"control_request","request":{"subtype":["x"]}}',
+    ],
+)
+def test_a_line_of_no_known_shape_parts_from_the_recording(line: bytes) -> None:
+    errors, end = replayed(line)
+    assert "the client parts from the recording talk.jsonl" in errors
+    assert end == End(1)
+
+
+async def test_a_replay_whose_reader_fails_ends_with_what_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_player: Player, _line: bytes) -> list[Any]:
+        raise LookupError("a fault of the player's")
+
+    monkeypatch.setattr(Player, "receive_line", fail)
+
+    async def receive() -> bytes:
+        return b"{}\n"
+
+    async def open_stdin() -> Any:
+        return receive
+
+    monkeypatch.setattr("pilothouse.simulator.cassette._open_stdin", open_stdin)
+    path = written(tmp_path / "c.jsonl", Entry(0.0, "in", PROMPT))
+    with pytest.raises(LookupError, match="a fault of the player's"):
+        async with asyncio.timeout(30):
+            await play(path, [])

@@ -243,6 +243,15 @@ def test_a_computed_reply_cannot_be_saved(tmp_path: Path) -> None:
             '{"replies": [{"type": "reply", "steps": [{"type": "text", "text": 3}]}]}',
             "Expected `str`, got `int` (at replies[0].steps[0].text)",
         ),
+        ('{"reply": []}', "Object contains unknown field `reply` (at the top)"),
+        (
+            '{"replies": [{"type": "reply", "steps": [{"type": "text", "txt": "Hi"}]}]}',
+            "Object contains unknown field `txt` (at replies[0].steps[0])",
+        ),
+        (
+            '{"branches": [{"when": {"prompt_has": "x"}, "replies": []}]}',
+            "Object contains unknown field `prompt_has` (at branches[0].when)",
+        ),
     ],
 )
 def test_a_bad_file_is_named_with_what_is_wrong_and_where(

@@ -10,7 +10,7 @@ Rules
 - Receiving never raises, whatever the bytes are, and depends on no cut between chunks.
 - Each request of the peer's is reported once and answered at most once. `send_response` and
   `send_error` return False, and write nothing, where the peer no longer waits: it was answered,
-  withdrawn, or the stream has ended.
+  withdrawn, or the CLI's stream has ended.
 - A response is matched to a request of ours by its id, once. Others (a second response, an echo
   of our own) are reported as the plain messages they are.
 - Sending checks first and buffers second. A client writes no line that ends any supported CLI:
@@ -125,7 +125,9 @@ class Connection:
         if not self._ended:
             self.receive_data(b"\n")
             self._ended = True
-            self._theirs.clear()
+            if self.role is Role.CLIENT:
+                self._theirs.clear()
+            # A client that has closed its side still reads what it asked for.
             self._events.append(StreamEnded())
 
     def events(self) -> list[Event]:
@@ -202,7 +204,9 @@ class Connection:
 
     def send_answer(self, request_id: str, members: JsonObject) -> bool:
         """Answer with exactly these members: a CLI leaves some out and puts others beside."""
-        head = {"subtype": members["subtype"], "request_id": request_id}
+        # A CLI answers a request without an id, and its answer has none either.
+        named = {"request_id": request_id} if request_id else {}
+        head = {"subtype": members["subtype"], **named}
         return self._answer(request_id, head | members)
 
     def send_message(self, message: JsonObject) -> None:

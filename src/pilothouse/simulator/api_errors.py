@@ -39,6 +39,7 @@ class Caller:
         self._talk = talk
         self._tally = tally
         self._session = talk.session
+        self._speaker = Speaker(talk, tally)
         self._attempts = 0
         self._variants = 0
         self._model = talk.session.request_model()
@@ -46,8 +47,17 @@ class Caller:
     async def call(self) -> Spoken | Ending:
         """What the model said, or how the turn ends because it said nothing."""
         self._announce()
+        try:
+            return await self._try_and_try()
+        except asyncio.CancelledError:
+            self._talk.echo_prompts()
+            self._speaker.break_off()
+            self._tally.user_lines += 1
+            raise Aborted("aborted_streaming") from None
+
+    async def _try_and_try(self) -> Spoken | Ending:
         while True:
-            speaker = Speaker(self._talk, self._tally)
+            speaker = self._speaker = Speaker(self._talk, self._tally)
             try:
                 return await self._timed(self._attempt(speaker))
             except ApiFailed as failure:
@@ -55,6 +65,7 @@ class Caller:
                     return self._give_up(failure.error)
             except StreamBroken as broken:
                 speaker.abandon()
+                self._speaker = Speaker(self._talk, self._tally)
                 if speaker.spoken.blocks:
                     return self._keep_begun(speaker.spoken)
                 if broken.is_damaged or self._attempts >= self._max_retries:
@@ -71,13 +82,7 @@ class Caller:
 
     async def _attempt(self, speaker: Speaker) -> Spoken:
         events = self._session.model.stream(self._talk.body(), self._session.scene_facts())
-        try:
-            spoken = await speaker.pass_on(events)
-        except asyncio.CancelledError:
-            self._talk.echo_prompts()
-            speaker.break_off()
-            self._tally.user_lines += 1
-            raise Aborted("aborted_streaming") from None
+        spoken = await speaker.pass_on(events)
         self._count(spoken)
         return spoken
 
@@ -128,12 +133,11 @@ class Caller:
         else:
             self._note_usage(begun)
         body = self._talk.body() | {"stream": False}
-        speaker = Speaker(self._talk, self._tally)
         try:
             message = await self._session.model.whole(body, self._session.scene_facts())
         except ApiFailed as failure:
             return self._give_up(failure.error)
-        spoken = await speaker.pass_on_whole(message)
+        spoken = await self._speaker.pass_on_whole(message)
         self._count(spoken)
         return spoken
 

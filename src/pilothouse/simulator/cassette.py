@@ -53,18 +53,27 @@ class _Stage:
     async def run(self) -> int:
         self._watch_signals()
         self._queue(self._player.start())
-        reading = asyncio.get_running_loop().create_task(self._read())
         try:
-            end = await self._write()
+            end = await self._perform()
         except BrokenPipeError:
             return 1
-        finally:
-            reading.cancel()
-            with suppress(asyncio.CancelledError):
-                await reading
         if end.signal is not None:
             _die_of(end.signal)
         return end.code
+
+    async def _perform(self) -> End:
+        loop = asyncio.get_running_loop()
+        writing, reading = loop.create_task(self._write()), loop.create_task(self._read())
+        try:
+            await asyncio.wait({writing, reading}, return_when=asyncio.FIRST_COMPLETED)
+            if not writing.done():
+                # What failed in the reader would leave the writer waiting for ever.
+                reading.result()
+            return await writing
+        finally:
+            writing.cancel()
+            reading.cancel()
+            await asyncio.gather(writing, reading, return_exceptions=True)
 
     def _queue(self, actions: Iterable[Action]) -> None:
         for action in actions:

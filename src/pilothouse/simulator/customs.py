@@ -6,19 +6,23 @@ output-styles/*.md; a plugin has the same folders and `.claude-plugin/plugin.jso
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct
 
 from pilothouse.simulator import facts
 from pilothouse.simulator.facts import Catalog
+from pilothouse.simulator.flags import BadFlag
 
 __all__ = ["Custom", "Plugin", "gather", "own_agents", "own_commands", "read_agents"]
 
 Entry = dict[str, Any]
+
+_BAD_AGENTS: Final = "Error: Invalid --agents configuration:\n"
 
 
 class Plugin(Struct, frozen=True, kw_only=True):
@@ -77,8 +81,53 @@ def read_agents(given: str | None) -> dict[str, Entry]:
     """The agents of the --agents flag: JSON itself, or a file with it."""
     if not given:
         return {}
-    text = given.encode() if given.lstrip().startswith("{") else Path(given).read_bytes()
-    return msgspec.json.decode(text, type=dict[str, Entry])
+    try:
+        found = msgspec.json.decode(_agents_text(given))
+    except msgspec.DecodeError as error:
+        raise BadFlag(f"{_BAD_AGENTS}invalid JSON: {error}") from None
+    if complaints := _complaints(found):
+        raise BadFlag(_BAD_AGENTS + "\n".join(complaints))
+    return cast("dict[str, Entry]", found)
+
+
+def _agents_text(given: str) -> bytes:
+    with contextlib.suppress(msgspec.DecodeError):
+        msgspec.json.decode(given)
+        return given.encode()
+    if given.lstrip().startswith("{"):
+        return given.encode()
+    path = Path.cwd() / given
+    try:
+        return path.read_bytes()
+    except OSError:
+        raise BadFlag(
+            f"Error: --agents file not found: {path} "
+            "(a value that is not a JSON object is read as a file path)"
+        ) from None
+
+
+def _complaints(found: Any) -> list[str]:
+    if not isinstance(found, dict):
+        return [f"Invalid input: expected record, received {_kind(found)}"]
+    return [words for each in cast("Entry", found).items() for words in _agent_complaints(*each)]
+
+
+def _agent_complaints(name: str, agent: Any) -> list[str]:
+    if not isinstance(agent, dict):
+        return [f"{name}: Invalid input: expected object, received {_kind(agent)}"]
+    members = cast("Entry", agent)
+    return [
+        f"{name}.{key}: Invalid input: expected string, received {_kind(members.get(key, UNSET))}"
+        for key in ("description", "prompt")
+        if not isinstance(members.get(key), str)
+    ]
+
+
+def _kind(value: Any) -> str:
+    if value is None or value is UNSET:
+        return "null" if value is None else "undefined"
+    kinds = {"dict": "object", "list": "array", "str": "string", "bool": "boolean"}
+    return kinds.get(value.__class__.__name__, "number")
 
 
 def read_front_matter(path: Path) -> tuple[Entry, str]:

@@ -48,9 +48,11 @@ class StdioEnd:
 
     async def start(self, listener: Listener) -> None:
         loop = asyncio.get_running_loop()
-        if _can_wait(sys.stdout.fileno()):
+        if sys.stdout and _can_wait(sys.stdout.fileno()):
             self._writer, _ = await loop.connect_write_pipe(lambda: self._drained, sys.stdout)
-        if _can_wait(sys.stdin.fileno()):
+        if not sys.stdin:
+            loop.call_soon(listener.eof_received)
+        elif _can_wait(sys.stdin.fileno()):
             await loop.connect_read_pipe(lambda: _Reading(listener), sys.stdin)
         else:
             loop.call_soon(_read_file, listener)
@@ -58,7 +60,7 @@ class StdioEnd:
     def write(self, data: bytes) -> None:
         if self._writer is not None:
             self._writer.write(data)
-        else:
+        elif sys.stdout:
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
 

@@ -53,7 +53,10 @@ class Faults(Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_f
             if name == "crash" and ":" in value:
                 given["crash"], _, given["crash-signal"] = value.partition(":")
         try:
-            return convert(given, cls, strict=False)
+            found = convert(given, cls, strict=False)
+            if found.crash_signal is not None:
+                signal.Signals(found.crash_signal)
+            return found
         except ValueError as error:
             known = ", ".join(name for name in cls.__struct_encode_fields__ if "signal" not in name)
             raise BadFault(f"PILOTHOUSE_FAULTS={words}: {error}; known faults: {known}") from error
@@ -81,7 +84,10 @@ class FaultyEnd:
 
     async def aclose(self) -> None:
         self._lines.put_nowait(None)
-        if self._pump is not None:
+        if self._pump is not None and self._hangs:
+            # It would wait for ever; a signal still ends a process that hangs.
+            self._pump.cancel()
+        elif self._pump is not None:
             await self._pump
         await self._end.aclose()
 

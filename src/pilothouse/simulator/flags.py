@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
 from msgspec import Struct, convert
@@ -35,11 +36,9 @@ class Launch(Struct, frozen=True, kw_only=True):
     tools: list[str] | None = None
     add_dir: list[str] = []
     model: str | None = None
-    fallback_model: str | None = None
     effort: str | None = None
     max_turns: int | None = None
     max_budget_usd: float | None = None
-    max_thinking_tokens: int | None = None
     system_prompt: str | None = None
     system_prompt_file: str | None = None
     append_system_prompt: str | None = None
@@ -55,13 +54,11 @@ class Launch(Struct, frozen=True, kw_only=True):
     mcp_config: list[str] = []
     strict_mcp_config: bool = False
     agents: str | None = None
-    agent: str | None = None
     json_schema: str | None = None
     name: str | None = None
     bare: bool = False
     plugin_dir: list[str] = []
     betas: list[str] = []
-    debug_file: str | None = None
     sdk_url: str | None = None
     cassette: str | None = None
     """Ours: replay this recording instead of playing a scenario."""
@@ -206,6 +203,7 @@ _NUMBERS: Final = frozenset({"max-turns", "max-thinking-tokens"})
 _AMOUNTS: Final = {
     "max-budget-usd": "--max-budget-usd must be a positive number greater than 0",
     "task-budget": "--task-budget must be a positive integer",
+    "speed": "--speed must be a positive number greater than 0",
 }
 _COMMA_LISTS: Final = frozenset({"allowed_tools", "disallowed_tools", "tools"})
 
@@ -249,16 +247,18 @@ def _take_flag(word: str, rest: list[str], found: dict[str, Any]) -> None:
 
 
 def _checked(name: str, value: str) -> str:
-    """A value that the flag may have; of a number its whole part."""
+    """A value that the flag may have; of a count its whole part."""
     number = _number(value)
     if name in _NUMBERS and number is not None:
         return str(int(number))
+    if name in _AMOUNTS and number is not None and number > 0:
+        return str(number)
     complaint = None
     if name in _CHOICES and value not in (*_CHOICES[name], *_UNLISTED.get(name, ())):
         complaint = f"Allowed choices are {', '.join(_CHOICES[name])}."
     elif name in _NUMBERS:
         complaint = "must be a number"
-    elif name in _AMOUNTS and (number is None or number <= 0):
+    elif name in _AMOUNTS:
         complaint = _AMOUNTS[name]
     if complaint is not None:
         flag = f"--{name} <{_VALUES[name]}>"
@@ -268,9 +268,10 @@ def _checked(name: str, value: str) -> str:
 
 def _number(value: str) -> float | None:
     try:
-        return float(value)
+        number = float(value)
     except ValueError:
         return None
+    return number if math.isfinite(number) else None
 
 
 def _name_of(flag: str, word: str) -> str:

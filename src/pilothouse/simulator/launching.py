@@ -11,7 +11,7 @@ from pilothouse.simulator.settings import read_inline
 if TYPE_CHECKING:
     from pilothouse.simulator.flags import Launch
 
-__all__ = ["permissions_at_launch"]
+__all__ = ["permissions_at_launch", "system_prompt"]
 
 
 def permissions_at_launch(
@@ -40,3 +40,15 @@ def permissions_at_launch(
     if wanted is not None:
         state.set_mode(wanted)
     return state
+
+
+def system_prompt(launch: Launch) -> str:
+    """What the command line tells the model before anything is said."""
+    own = _read(launch.system_prompt, launch.system_prompt_file)
+    return "\n".join(
+        filter(None, (own, _read(launch.append_system_prompt, launch.append_system_prompt_file)))
+    )
+
+
+def _read(words: str | None, file: str | None) -> str:
+    return words or (Path(file).read_text() if file else "")

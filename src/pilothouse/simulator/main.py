@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +29,9 @@ def main(argv: list[str] | None = None) -> int:
     words = sys.argv[1:] if argv is None else argv
     # Nothing that is made while starting is garbage: looking for some costs a tenth of the start.
     gc.disable()
+    if argv is None:
+        # Until a session runs, an interrupt ends the process without a word.
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         launch = parse(words)
         cassette = launch.cassette or os.environ.get("PILOTHOUSE_CASSETTE")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["run"]
 
+PARTING = 1.0
+"""Seconds a client has to take what is left once a signal has ended the CLI."""
+
 
 async def run(launch: Launch, end: End, model: Model) -> int:
     """Serves one client until it goes, and returns the exit code."""
@@ -35,25 +39,43 @@ async def run(launch: Launch, end: End, model: Model) -> int:
     if past is not None:
         resuming.restore(session, past)
     reception = Reception(session)
-    await session.begin("startup" if past is None else "resume")
-    turns = asyncio.create_task(session.turns.run())
     ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     _heed_signals(session, ended)
+    tasks: list[asyncio.Task[None]] = []
     try:
-        starting = asyncio.create_task(end.start(reception))
-        await asyncio.wait({starting, ended}, return_when=asyncio.FIRST_COMPLETED)
-        if starting.done():
-            starting.result()
+        tasks.append(asyncio.create_task(session.begin("startup" if past is None else "resume")))
+        await _first(tasks[-1], ended)
+        turns = asyncio.create_task(session.turns.run())
+        tasks += [turns, asyncio.create_task(end.start(reception))]
+        await _first(tasks[-1], ended)
         await asyncio.wait({turns, reception.failed, ended}, return_when=asyncio.FIRST_COMPLETED)
-        return _code(session, reception, turns, ended)
+        code = _code(session, reception, turns, ended)
+        if not ended.done():
+            await reception.finish()
+        return code
     except (NoPrompt, BadInput) as error:
         sys.stderr.write(f"{error}\n")
         return 1
     finally:
-        turns.cancel()
-        await asyncio.gather(turns, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await session.aclose()
-        await end.aclose()
+        await _close(end, patiently=not ended.done())
+
+
+async def _first(task: asyncio.Task[None], ended: asyncio.Future[int]) -> None:
+    """Waits for a step of the start, unless a signal comes before it is done."""
+    await asyncio.wait({task, ended}, return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        task.result()
+
+
+async def _close(end: End, *, patiently: bool) -> None:
+    """Lets what was written through; after a signal, only as much as the client takes at once."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(None if patiently else PARTING):
+            await end.aclose()
 
 
 async def _refuse(
@@ -101,4 +123,9 @@ def _heed_signals(session: Session, ended: asyncio.Future[int]) -> None:
 
     loop.add_signal_handler(signal.SIGTERM, end_with, 128 + signal.SIGTERM)
     loop.add_signal_handler(signal.SIGHUP, end_with, 128 + signal.SIGHUP)
-    loop.add_signal_handler(signal.SIGINT, session.leave)
+    def leave() -> None:
+        session.leave()
+        if not session.has_begun:
+            end_with(0)
+
+    loop.add_signal_handler(signal.SIGINT, leave)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct, field
 
@@ -63,12 +63,16 @@ def _is_visible(content: str | list[dict[str, Any]]) -> bool:
     return isinstance(content, str) or any(block["type"] != "thinking" for block in content)
 
 
-def _blocks(content: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{"type": "text", "text": content}] if isinstance(content, str) else content
+def _blocks(content: object) -> list[dict[str, Any]]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    return cast("list[dict[str, Any]]", content) if isinstance(content, list) else []
 
 
-def words_of(content: str | list[dict[str, Any]]) -> str:
-    """The words of a message."""
+def words_of(content: object) -> str:
+    """The words of a message. Clients may send anything: what is no text has none."""
     if isinstance(content, str):
         return content
-    return "\n".join(block["text"] for block in content if block.get("type") == "text")
+    entries = cast("list[Any]", content) if isinstance(content, list) else []
+    blocks = [cast("dict[str, Any]", each) for each in entries if isinstance(each, dict)]
+    return "\n".join(str(each.get("text", "")) for each in blocks if each.get("type") == "text")

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 __all__ = ["BadInput", "Reception"]
 
+LAST_ANSWERS = 5.0
+"""Seconds that the answers to the last requests may take."""
+
 _TOKEN: Final = "CLAUDE_CODE_SESSION_ACCESS_TOKEN"
 """The one variable that 2.1.325 takes over while it runs."""
 _TYPE: Final = re.compile(rb'"type"\s*:\s*"(\w+)"')
@@ -96,13 +99,17 @@ class Reception:
             self._connection.send_message(members(response.raw))
             self._session.outlet.flush()
 
+    async def finish(self) -> None:
+        """Lets requests be answered that came before the end; none may hold it up for long."""
+        if self._answering:
+            await asyncio.wait(self._answering, timeout=LAST_ANSWERS)
+
     def _answer(self, event: RequestReceived) -> None:
         body = members(event.message.raw).get("request")
         if body is None:
             raise BadInput("Error: Missing request on control_request")
-        task = asyncio.create_task(
-            controls.answer(self._session, event.request_id, as_object(body))
-        )
+        answering = controls.answer(self._session, event.request_id, as_object(body))
+        task = asyncio.create_task(answering)
         self._answering.add(task)
         task.add_done_callback(self._answering.discard)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
-from urllib.parse import urlsplit
 
 from msgspec import Struct
 
@@ -98,5 +97,5 @@ def _no_such_model(model: str) -> str:
 
 def _later(base_url: str) -> str:
     words = " This is a server-side issue, usually temporary — try again in a moment."
-    host = urlsplit(base_url).netloc
+    host = base_url.partition("://")[2].partition("/")[0]
     return words + (f" If it persists, check your inference gateway ({host})." if host else "")

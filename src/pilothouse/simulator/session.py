@@ -52,6 +52,7 @@ class Session:
         """What `initialize` asked for."""
         self.prompt_id = new_id()
         self._left = False
+        self.has_begun = False
         self._warned = False
         self.catalog = facts.builtin_catalog(environment)
         schema = launch.json_schema
@@ -200,6 +201,7 @@ class Session:
         for context in await self.hooks.session_started(source):
             self.turns.main.add("system", context)
         self.mcp.start()
+        self.has_begun = True
 
     @property
     def exit_code(self) -> int:

@@ -11,11 +11,24 @@ import msgspec
 if TYPE_CHECKING:
     from pilothouse.simulator.permissions import PermissionState
 
-__all__ = ["SOURCES", "Settings", "chosen_model", "grant", "merge", "read_inline", "section"]
+__all__ = [
+    "SOURCES",
+    "Settings",
+    "chosen_model",
+    "grant",
+    "merge",
+    "read_inline",
+    "section",
+    "sound",
+]
 
 SOURCES: Final = ("userSettings", "projectSettings", "localSettings", "flagSettings")
 """Where settings come from; later ones win."""
 
+_TEXTS: Final = ("model", "outputStyle")
+_OBJECTS: Final = ("env", "hooks", "permissions")
+_GUARDS: Final = ("PreToolUse", "PermissionRequest")
+_LISTS: Final = ("allow", "ask", "deny", "additionalDirectories")
 _SHORT: Final = {"user": "userSettings", "project": "projectSettings", "local": "localSettings"}
 
 
@@ -43,9 +56,8 @@ class Settings:
     def layers(self) -> dict[str, dict[str, Any]]:
         """What each source says, without those that say nothing."""
         found = {name: _read(self.paths[name]) for name in self._read}
-        return {
-            name: layer for name, layer in {**found, "flagSettings": self._flags}.items() if layer
-        }
+        layers = {**found, "flagSettings": self._flags}.items()
+        return {name: kept for name, layer in layers if (kept := sound(layer))}
 
     def effective(self) -> dict[str, Any]:
         """All layers in one."""
@@ -70,6 +82,54 @@ def section(layer: dict[str, Any], name: str) -> dict[str, Any]:
     """The object that stands under a name, or an empty one."""
     found = layer.get(name)
     return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def sound(layer: dict[str, Any]) -> dict[str, Any]:
+    """A layer without what has the wrong shape.
+
+    As the CLI has it, nothing of a layer counts with a model that is no text, or with a broken
+    hook among those that guard tools: what it guards might be allowed in the same layer.
+    """
+    kept = {key: value for key, value in layer.items() if key not in _OBJECTS}
+    kept |= {key: dict(section(layer, key)) for key in _OBJECTS if isinstance(layer.get(key), dict)}
+    if any(not isinstance(layer.get(key, ""), str) for key in _TEXTS):
+        return {}
+    hooks = {event: _sound_groups(groups) for event, groups in section(kept, "hooks").items()}
+    if any(event in _GUARDS and hooks[event] != kept["hooks"][event] for event in hooks):
+        return {}
+    if "hooks" in kept:
+        kept["hooks"] = hooks
+    if "permissions" in kept:
+        kept["permissions"] = _sound_permissions(kept["permissions"])
+    return kept
+
+
+def _sound_groups(groups: Any) -> list[dict[str, Any]]:
+    return [
+        {**group, "hooks": [hook for hook in _objects(group["hooks"]) if _is_hook(hook)]}
+        for group in _objects(groups)
+        if isinstance(group.get("hooks"), list) and isinstance(group.get("matcher", ""), str)
+    ]
+
+
+def _is_hook(hook: dict[str, Any]) -> bool:
+    timed = isinstance(hook.get("timeout", 0), int | float)
+    return timed and (hook.get("type") != "command" or isinstance(hook.get("command"), str))
+
+
+def _sound_permissions(given: dict[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in given.items() if key not in (*_LISTS, "defaultMode")}
+    for key in _LISTS:
+        if isinstance(given.get(key), list):
+            kept[key] = [each for each in given[key] if isinstance(each, str)]
+    if isinstance(given.get("defaultMode"), str):
+        kept["defaultMode"] = given["defaultMode"]
+    return kept
+
+
+def _objects(value: Any) -> list[dict[str, Any]]:
+    entries = cast("list[Any]", value) if isinstance(value, list) else []
+    return [cast("dict[str, Any]", each) for each in entries if isinstance(each, dict)]
 
 
 def grant(settings: Settings, permissions: PermissionState) -> str | None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pilothouse.simulator.api_errors import Caller
 from pilothouse.simulator.clock import timestamp
 from pilothouse.simulator.endings import Aborted, Ending
+from pilothouse.simulator.launching import system_prompt
 from pilothouse.simulator.permitting import Interrupting
 from pilothouse.simulator.prompts import as_sent, words_of
 from pilothouse.simulator.tool_use import ToolUses
@@ -42,7 +43,7 @@ class Talk:
         self.is_main = is_main
         self.partial = is_main and session.launch.include_partial_messages
         self.messages: list[dict[str, Any]] = []
-        self.system = session.launch.system_prompt or ""
+        self.system = system_prompt(session.launch) if is_main else ""
         self.tokens = 0
         """The size of the conversation, by the last reply's account."""
         self.dropped = 0

@@ -24,6 +24,7 @@ from pilothouse.simulator.talk import Talk
 from pilothouse.simulator.tally import Tally
 
 if TYPE_CHECKING:
+    from pilothouse.simulator.hooks.verdicts import Submitted
     from pilothouse.simulator.session import Session
 
 __all__ = ["Turns"]
@@ -48,7 +49,7 @@ class Turns:
         self._seen: set[str] = set()
         self._past: frozenset[str] = frozenset()
         """The prompts that an earlier process has had."""
-        self._work: asyncio.Task[Ending] | None = None
+        self._work: asyncio.Task[Any] | None = None
         self._wake = asyncio.Event()
         self._running = False
         self._busy = False
@@ -244,10 +245,12 @@ class Turns:
         self.session.permissions.unchecked = 0
         for uuid in uuids:
             self._start(uuid)
-        submitted = await self.session.hooks.prompt_submitted(prompt)
-        prompt = await slash.expand(self.session, prompt)
-        await self.session.mcp.settled()
+        prepared = await self._prepare(prompt)
         self.session.announce(uuids)
+        if prepared is None:
+            self._give_up(prompt, tally)
+            return
+        submitted, prompt = prepared
         self.session.hooks.show(submitted.lines)
         if submitted.refusal is not None:
             self._refuse(prompt, tally, submitted.refusal, is_kept=submitted.is_kept)
@@ -269,6 +272,37 @@ class Turns:
         for uuid in uuids:
             self._lifecycle(uuid, state)
 
+    async def _prepare(self, prompt: Prompt) -> tuple[Submitted, Prompt] | None:
+        """What comes before the model is asked; None if the user stepped in."""
+
+        async def prepare() -> tuple[Submitted, Prompt]:
+            submitted = await self.session.hooks.prompt_submitted(prompt)
+            expanded = await slash.expand(self.session, prompt)
+            await self.session.mcp.settled()
+            return submitted, expanded
+
+        own = asyncio.current_task()
+        work = self._work = asyncio.create_task(prepare())
+        try:
+            return await work
+        except asyncio.CancelledError:
+            if own and own.cancelling():
+                work.cancel()
+                raise
+            return None
+        finally:
+            self._work = None
+
+    def _give_up(self, prompt: Prompt, tally: Tally) -> None:
+        """Ends a turn in which the model was not asked yet."""
+        self.main.hear(prompt)
+        self.main.echo_prompts()
+        self.main.say_interrupted("[Request interrupted by user]")
+        tally.user_lines += 1
+        self.results.write(tally, _interrupted("aborted_streaming", tally))
+        for uuid in tally.uuids:
+            self._lifecycle(uuid, "cancelled")
+
     def _take_note(self, prompt: Prompt, tally: Tally) -> None:
         """Keeps what needs no answer for the next request."""
         self.main.hear(prompt)
@@ -286,9 +320,9 @@ class Turns:
             self._lifecycle(uuid, "completed")
 
     async def _work_on(self, tally: Tally) -> Ending:
-        self._work = asyncio.create_task(self.main.converse(tally))
+        work = self._work = asyncio.create_task(self.main.converse(tally))
         try:
-            return await self._work
+            return await work
         except Aborted as aborted:
             return _interrupted(aborted.reason, tally)
         finally:

@@ -61,7 +61,14 @@ class ScenarioError(ValueError):
     """A file that is no scenario; the text says which file, what is wrong, and where."""
 
 
-class Text(msgspec.Struct, frozen=True, tag="text", kw_only=True, omit_defaults=True):
+class Text(
+    msgspec.Struct,
+    frozen=True,
+    tag="text",
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+):
     """Words of the model, in deltas of `chunk` characters (0: one delta) or as `chunks` says."""
 
     text: str = ""
@@ -75,7 +82,14 @@ class Text(msgspec.Struct, frozen=True, tag="text", kw_only=True, omit_defaults=
         return self.chunks or _cut(self.text, self.chunk)
 
 
-class Thinking(msgspec.Struct, frozen=True, tag="thinking", kw_only=True, omit_defaults=True):
+class Thinking(
+    msgspec.Struct,
+    frozen=True,
+    tag="thinking",
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+):
     """A thinking block. The CLI sends the signature back unread, so any will do."""
 
     thinking: str
@@ -87,7 +101,14 @@ class Thinking(msgspec.Struct, frozen=True, tag="thinking", kw_only=True, omit_d
         return _cut(self.thinking, self.chunk)
 
 
-class ToolCall(msgspec.Struct, frozen=True, tag="tool", kw_only=True, omit_defaults=True):
+class ToolCall(
+    msgspec.Struct,
+    frozen=True,
+    tag="tool",
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+):
     """A call of a tool; its id is made up when the scenario gives none."""
 
     name: str
@@ -100,19 +121,19 @@ class ToolCall(msgspec.Struct, frozen=True, tag="tool", kw_only=True, omit_defau
         return _cut(msgspec.json.encode(self.input).decode(), self.chunk)
 
 
-class Gate(msgspec.Struct, frozen=True, tag="gate"):
+class Gate(msgspec.Struct, frozen=True, tag="gate", forbid_unknown_fields=True):
     """The model falls silent here until somebody opens the gate of this name."""
 
     name: str
 
 
-class Pause(msgspec.Struct, frozen=True, tag="pause"):
+class Pause(msgspec.Struct, frozen=True, tag="pause", forbid_unknown_fields=True):
     """The model falls silent for a while. For demonstrations; tests use gates."""
 
     seconds: float
 
 
-class Raw(msgspec.Struct, frozen=True, tag="raw"):
+class Raw(msgspec.Struct, frozen=True, tag="raw", forbid_unknown_fields=True):
     """One event of the model's stream, passed on as it is."""
 
     event: dict[str, Any]
@@ -121,7 +142,7 @@ class Raw(msgspec.Struct, frozen=True, tag="raw"):
 Step = Text | Thinking | ToolCall | Gate | Pause | Raw
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
+class Usage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The tokens a reply claims to have cost."""
 
     input_tokens: int = 100
@@ -130,7 +151,14 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     cache_read_input_tokens: int = 0
 
 
-class Reply(msgspec.Struct, frozen=True, tag="reply", kw_only=True, omit_defaults=True):
+class Reply(
+    msgspec.Struct,
+    frozen=True,
+    tag="reply",
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+):
     """One message of the model."""
 
     steps: tuple[Step, ...] = ()
@@ -145,7 +173,14 @@ class Reply(msgspec.Struct, frozen=True, tag="reply", kw_only=True, omit_default
         return self.stop_reason or ("tool_use" if calls else "end_turn")
 
 
-class ApiError(msgspec.Struct, frozen=True, tag="api_error", kw_only=True, omit_defaults=True):
+class ApiError(
+    msgspec.Struct,
+    frozen=True,
+    tag="api_error",
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+):
     """The API refuses the call."""
 
     status: int
@@ -160,7 +195,14 @@ class ApiError(msgspec.Struct, frozen=True, tag="api_error", kw_only=True, omit_
         return self.error or _ERROR_TYPES.get(self.status, "api_error")
 
 
-class Broken(msgspec.Struct, frozen=True, tag="broken", kw_only=True, omit_defaults=True):
+class Broken(
+    msgspec.Struct,
+    frozen=True,
+    tag="broken",
+    kw_only=True,
+    omit_defaults=True,
+    forbid_unknown_fields=True,
+):
     """A reply whose stream goes wrong after some events."""
 
     reply: Reply
@@ -184,7 +226,9 @@ class Computed(msgspec.Struct, frozen=True, tag="computed"):
 AnyReply = Reply | ApiError | Broken | Computed
 
 
-class When(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class When(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """A rule about one request; every condition that is given must hold."""
 
     prompt_contains: str | None = None
@@ -208,14 +252,16 @@ class When(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
 
-class Branch(msgspec.Struct, frozen=True, kw_only=True):
+class Branch(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Replies of their own for the requests a rule picks, such as a sub-agent's conversation."""
 
     when: When
     replies: tuple[AnyReply, ...]
 
 
-class Scenario(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Scenario(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
     """The model's part in one session."""
 
     name: str = ""
@@ -443,5 +489,6 @@ def _texts(content: object) -> str:
         return content
     if not isinstance(content, list):
         return ""
-    blocks = cast("list[dict[str, Any]]", content)
+    entries = cast("list[Any]", content)
+    blocks = [cast("dict[str, Any]", entry) for entry in entries if isinstance(entry, dict)]
     return "\n".join(_texts(block.get("text", block.get("content"))) for block in blocks)

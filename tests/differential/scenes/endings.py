@@ -51,6 +51,15 @@ async def cut_at_gate(cli: Cli) -> None:
     await cli.settle()
 
 
+async def interrupted_in_wait(cli: Cli) -> None:
+    """Interrupts while the CLI waits before it calls the model again."""
+    cli.prompt("Hello.")
+    await cli.until(lambda line: line.get("subtype") == "api_retry")
+    await cli.control("interrupt")
+    await cli.settle()
+    await turns("And now?")(cli)
+
+
 def overlong(status: int, message: str = "no") -> Scenario:
     """A model that finds one request too long, twice."""
     branch = Branch(
@@ -119,6 +128,12 @@ SCENES = {
     ),
     "api_retry": Scene(
         script(ApiError(status=529), reply("At last.")), turns("Hello."), covers="E2"
+    ),
+    "api_retry_interrupted": Scene(
+        script(ApiError(status=429, headers={"retry-after": "50"}), reply("At last.")),
+        interrupted_in_wait,
+        (REPLAY, PARTIAL),
+        covers="E2 D1",
     ),
     "stream_cut": Scene(
         script(Broken(reply=reply("Not", gate("cut"), " this."), after=3), reply("This.")),

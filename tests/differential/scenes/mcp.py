@@ -373,6 +373,11 @@ def schema_flag(schema: Any) -> str:
     return f"--json-schema={json.dumps(schema)}"
 
 
+async def dies(cli: Cli) -> None:
+    """Waits for a process that ends by itself."""
+    await cli.exited()
+
+
 SCENES = {
     "mcp_calc": Scene(
         script(reply("Adding.", calc("add", a=2, b=3)), reply("Five.")),
@@ -597,11 +602,11 @@ SCENES = {
         script(*(reply("Forty-two.") for _ in range(8))),
         turns("What is the answer?"),
         (schema_flag(SCHEMA),),
-        covers="E5",
+        covers="E5 E7",
     ),
     "structured_bad_schema": Scene(
         script(reply("Forty-two.")),
-        turns("What is the answer?"),
+        dies,
         (schema_flag({"type": "nonsense"}),),
         stderr=True,
     ),

@@ -47,7 +47,9 @@ class Port:
 Setup = Callable[..., Awaitable[Port]]
 
 
-@pytest.fixture(params=["simulator", pytest.param("real", marks=pytest.mark.real)])
+@pytest.fixture(
+    params=["simulator", pytest.param("real", marks=[pytest.mark.real, pytest.mark.slow])]
+)
 async def port(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Setup]:
     """`await port(reply(...), ...)` is a CLI whose model says these replies."""
     async with AsyncExitStack() as stack:

@@ -71,6 +71,12 @@ async def answer(session: Session, request_id: str, request: dict[str, Any]) -> 
     except Refused as refusal:
         _write(session, request_id, {"subtype": "error", "error": refusal.text} | refusal.beside)
         return
+    except Exception as error:  # noqa: BLE001
+        # The boundary of all handlers: a client waits for an answer to whatever it asks, and what
+        # it sends may have any shape.
+        words = f"{subtype}: {type(error).__name__}: {error}"
+        _write(session, request_id, {"subtype": "error", "error": words})
+        return
     given = reply if isinstance(reply, Answer) else Answer(body=reply)
     body = {} if given.body is None else {"response": given.body}
     _write(session, request_id, {"subtype": "success"} | body | given.beside)

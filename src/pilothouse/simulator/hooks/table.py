@@ -71,7 +71,8 @@ def matches(matcher: str, query: str) -> bool:
 def _groups(table: dict[str, Any]) -> Iterable[tuple[str, list[dict[str, Any]]]]:
     for event, groups in table.items():
         if isinstance(groups, list):
-            yield event, cast("list[dict[str, Any]]", groups)
+            entries = cast("list[Any]", groups)
+            yield event, [each for each in entries if isinstance(each, dict)]
 
 
 def _callbacks(groups: list[dict[str, Any]]) -> list[Entry]:

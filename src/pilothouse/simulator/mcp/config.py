@@ -37,8 +37,13 @@ def complete(config: Config) -> Config:
 
 
 def _servers(table: Config, environment: Mapping[str, str]) -> list[tuple[str, Config]]:
-    servers: dict[str, Config] = table.get("mcpServers") or {}
-    return [(name, _expanded(complete(each), environment)) for name, each in servers.items()]
+    servers = table.get("mcpServers")
+    entries = cast("Config", servers).items() if isinstance(servers, dict) else ()
+    return [
+        (name, _expanded(complete(cast("Config", each)), environment))
+        for name, each in entries
+        if isinstance(each, dict)
+    ]
 
 
 def _expanded(value: Any, environment: Mapping[str, str]) -> Any:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from pilothouse.simulator.settings import sound
+
 from .state import BEHAVIORS, MODES
 
 if TYPE_CHECKING:
@@ -76,7 +78,7 @@ def persist(update: Json, cwd: Path, config_dir: Path) -> bool:
 
 
 def _take(state: PermissionState, source: str, settings: Json) -> None:
-    permissions = _members(settings.get("permissions"))
+    permissions = _members(sound(settings).get("permissions"))
     honoured = source != "projectSettings" or state.trusted
     for behavior in BEHAVIORS:
         # A folder nobody has trusted may forbid, but not allow.

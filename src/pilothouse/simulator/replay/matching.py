@@ -200,7 +200,7 @@ def _answer(response: JsonObject, asked: JsonObject) -> JsonObject:
     if response.get("subtype") == "error":
         return {"subtype": "error"}
     body = _object(response.get("response"))
-    reduce = _ANSWERS.get(asked.get("subtype", ""))
+    reduce = _ANSWERS.get(str(asked.get("subtype")))
     return {"subtype": "success", "response": body if reduce is None else reduce(body, asked)}
 
 
@@ -216,7 +216,7 @@ def _hook_output(body: JsonObject, _: JsonObject) -> JsonObject:
 
 
 def _mcp_answer(body: JsonObject, asked: JsonObject) -> JsonObject:
-    method = _object(asked.get("message")).get("method", "")
+    method = str(_object(asked.get("message")).get("method"))
     answer = _object(body.get("mcp_response"))
     result = _object(answer.get("result"))
     if method in MCP_LISTS:

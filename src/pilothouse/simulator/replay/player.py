@@ -87,7 +87,7 @@ class Player:
         if self._ended or not line.strip():
             return []
         live = parse(line)
-        if live is not None and live.get("type") in IGNORED:
+        if live is not None and str(live.get("type")) in IGNORED:
             return []
         return [*self._receive(line, live), *self._advance()]
 
@@ -116,7 +116,9 @@ class Player:
             case "control_request":
                 yield from self._receive_request(live, said)
             case kind:
-                candidates = self._open(lambda step: type_of(step) == kind)
+                candidates = self._open(
+                    lambda step: step.message is not None and type_of(step) == kind
+                )
                 yield from self._take_first(candidates[:1], live, said)
 
     def _receive_text(self, line: bytes) -> Iterator[Action]:
@@ -130,7 +132,10 @@ class Player:
     def _receive_answer(self, said: JsonObject) -> Iterator[Action]:
         request_id = response_of(said).get("request_id")
         candidates = self._open(
-            lambda step: response_of(step.message).get("request_id") == request_id
+            lambda step: (
+                type_of(step) == "control_response"
+                and response_of(step.message).get("request_id") == request_id
+            )
         )
         if candidates or not self._was_withdrawn(request_id):
             yield from self._take_first(candidates, said, said)
@@ -141,7 +146,9 @@ class Player:
             # What an in-process server tells of itself is neither compared nor waited for.
             yield reply(live, {})
             return
-        candidates = self._open(lambda step: step.subtype == subtype)
+        candidates = self._open(
+            lambda step: type_of(step) == "control_request" and step.subtype == subtype
+        )
         if not candidates and subtype == "initialize" and not self._has_greeting():
             yield reply(live, GREETING | {"pid": self._pid})
             return
@@ -266,7 +273,7 @@ class Player:
         session = self._names.live_id(self._session or "")
         for each in due:
             self._echoes.remove(each)
-            echo = {"type": "user", "message": each[1]["message"], "parent_tool_use_id": None}
+            echo = {"type": "user", "message": each[1].get("message"), "parent_tool_use_id": None}
             echo |= {"session_id": session, "uuid": each[1]["uuid"], "isReplay": True}
             yield Write("out", line_of(echo))
 
@@ -274,7 +281,7 @@ class Player:
         """Whether it was written before, or answers what this client has not asked."""
         if step.done:
             return True
-        asking = self._requests.get(response_of(step.message).get("request_id", ""))
+        asking = self._requests.get(str(response_of(step.message).get("request_id")))
         return asking is not None and not asking.done and not asking.awaited
 
     def _write(self, step: Step, after: float) -> Write:

@@ -42,7 +42,7 @@ class Step:
 
     @property
     def subtype(self) -> str:
-        return request_of(self.message).get("subtype", "")
+        return str(request_of(self.message).get("subtype", ""))
 
     @property
     def is_read(self) -> bool:
@@ -87,7 +87,7 @@ def _is_awaited(step: Step, *, is_open: bool) -> bool:
         case "control_request":
             return not step.is_read and step.subtype != "mcp_message"
         case kind:
-            return kind not in IGNORED
+            return str(kind) not in IGNORED
 
 
 def _is_speech(step: Step) -> bool:

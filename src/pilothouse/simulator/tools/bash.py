@@ -163,7 +163,9 @@ async def start(arguments: dict[str, Any], place: Workplace) -> Command:
         process = await asyncio.shield(starting)
     except asyncio.CancelledError:
         # Whatever has begun by now is in a group of its own, which only its start can name.
-        Command(await starting, name, output, end).kill()
+        begun = Command(await starting, name, output, end)
+        begun.kill()
+        await begun.process.wait()
         output.unlink(missing_ok=True)
         raise
     command = Command(process, name, output, end)
@@ -210,11 +212,8 @@ def _moved(
     silence = "" if output else _SILENCE
     words = (
         f"Command did not complete within its {max((limit + 500) // 1000, 1)}s timeout and was "
-        f"moved to the background (ID: {command.task_id}). {_written_to(command)} You will be "
-        "notified when it completes. If it is still running after 30m in the background, it "
-        "will be stopped and you will be notified. It is running now: do not start a second "
-        f"copy while it runs. If it is no longer needed, stop it with TaskStop.{silence} To "
-        "check interim output, use Read on that file path."
+        f"moved to the background (ID: {command.task_id}). {_written_to(command)} Its end will "
+        f"be told; TaskStop ends it before.{silence}"
     )
     result = _result(arguments, output, task=command.task_id)
     return _outcome("\n".join(filter(None, (output, words))), {**result, "timedOutAfterMs": limit})

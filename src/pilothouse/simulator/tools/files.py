@@ -35,9 +35,8 @@ MODIFIED = (
 UNREAD = "File has not been read yet. Read it first before writing to it."
 _TOO_LARGE = (
     "Use offset and limit parameters to read specific portions of the file, or search for "
-    "specific content instead of reading the whole file. To read it anyway, up to what still "
-    "fits in your context, call Read again with allow_large: true — only if you genuinely need "
-    "all of it or the user asked for the whole file."
+    "specific content instead of reading the whole file. With allow_large: true as much of it is "
+    "read as fits."
 )
 _IMAGES = (".png", ".jpg", ".jpeg", ".gif", ".webp")
 _BINARY = (

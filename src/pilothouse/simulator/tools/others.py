@@ -97,10 +97,7 @@ async def list_agents(_: dict[str, Any], place: Workplace) -> ToolOutcome:
     own = place.session_id.replace("-", "")
     listing = (
         f"This session is {place.home_folder.name}-{own[:2]} [{own[:6]}] — the name other "
-        "sessions use to message it (it is not listed below; a message to it would be a message "
-        "to yourself).\n\nNo reachable agents — no other Claude session is running on this "
-        "machine right now (peer messaging itself is available; a session appears here once it "
-        "is started)."
+        "sessions use to message it.\n\nNo other session is running on this machine right now."
     )
     return ToolOutcome(content=listing, result={"listing": listing, "sections": [], "notes": []})
 
