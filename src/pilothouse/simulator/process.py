@@ -123,6 +123,7 @@ def _heed_signals(session: Session, ended: asyncio.Future[int]) -> None:
 
     loop.add_signal_handler(signal.SIGTERM, end_with, 128 + signal.SIGTERM)
     loop.add_signal_handler(signal.SIGHUP, end_with, 128 + signal.SIGHUP)
+
     def leave() -> None:
         session.leave()
         if not session.has_begun:
