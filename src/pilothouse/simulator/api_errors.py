@@ -66,7 +66,7 @@ class Caller:
             except StreamBroken as broken:
                 speaker.abandon()
                 self._speaker = Speaker(self._talk, self._tally)
-                if speaker.spoken.blocks:
+                if any(block["type"] != "thinking" for block in speaker.spoken.blocks):
                     return self._keep_begun(speaker.spoken)
                 if broken.is_damaged or self._attempts >= self._max_retries:
                     return await self._ask_whole(speaker.spoken, counts=not broken.is_damaged)

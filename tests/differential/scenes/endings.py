@@ -43,14 +43,6 @@ def stopped(reason: str) -> list[AnyReply]:
     return [reply("As far as", stop_reason=reason), reply("it goes.")]
 
 
-async def cut_at_gate(cli: Cli) -> None:
-    """Lets the model's connection break once a whole block has come through."""
-    cli.prompt("Hello.")
-    await cli.until(lambda line: line["type"] == "assistant")
-    cli.release("cut")
-    await cli.settle()
-
-
 async def interrupted_in_wait(cli: Cli) -> None:
     """Interrupts while the CLI waits before it calls the model again."""
     cli.prompt("Hello.")
@@ -138,12 +130,6 @@ SCENES = {
     "stream_cut": Scene(
         script(Broken(reply=reply("Not", gate("cut"), " this."), after=3), reply("This.")),
         stream_cut,
-        (PARTIAL,),
-        covers="A23",
-    ),
-    "stream_cut_after_block": Scene(
-        script(Broken(reply=reply("First.", gate("cut"), bash("ls")), after=4), reply("This.")),
-        cut_at_gate,
         (PARTIAL,),
         covers="A23",
     ),
