@@ -9,7 +9,7 @@ from types import ModuleType
 
 from tests.differential.driver import Scene
 
-__all__ = ["AREAS", "SCENES", "covered"]
+__all__ = ["AREAS", "SCENES", "covered", "everyday"]
 
 AREAS: list[ModuleType] = [
     importlib.import_module(f"tests.differential.scenes.{path.stem}")
@@ -31,3 +31,8 @@ def covered() -> dict[str, list[str]]:
         for row in re.findall(r"[A-H]\d+", scene.covers):
             rows.setdefault(row, []).append(name)
     return rows
+
+
+def everyday() -> set[str]:
+    """The scenes that every test run plays, one for each row; `scripts/prove` plays all."""
+    return {names[0] for names in covered().values()}

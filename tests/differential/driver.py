@@ -61,8 +61,6 @@ class Scene:
     """Whether the files left in the working directory are compared."""
     stderr: bool = False
     """Whether stderr is compared."""
-    slow: bool = False
-    """Whether the test of it is left to `scripts/prove`."""
 
 
 @dataclass

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.differential.catalogue import SCENES, covered
+from tests.differential.catalogue import SCENES, covered, everyday
 from tests.differential.compare import compare, explain, load_intended, load_unsteady
 from tests.differential.driver import RealPlayer, SimulatedPlayer, perform
 from tests.real.desk import CACHE, NEWEST
@@ -19,11 +19,12 @@ UNCOVERED = Path(__file__).with_name("uncovered.json")
 PROTOCOL = Path(__file__).parents[2] / "docs" / "protocol.md"
 
 
+EVERYDAY = everyday()
+
+
 def marked(name: str) -> object:
-    """Scenes that stand for a row of the protocol page run always, the others under prove."""
-    scene = SCENES[name]
-    is_slow = scene.slow or not scene.covers
-    return pytest.param(name, marks=[pytest.mark.slow] if is_slow else [])
+    """One scene for each row of the protocol page plays always, the others under prove."""
+    return pytest.param(name, marks=[] if name in EVERYDAY else [pytest.mark.slow])
 
 
 @pytest.mark.real

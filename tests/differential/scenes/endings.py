@@ -9,6 +9,7 @@ from pilothouse.testing.scenario import (
     ApiError,
     Branch,
     Broken,
+    Raw,
     Scenario,
     When,
     gate,
@@ -18,6 +19,7 @@ from tests.differential.driver import Cli, Scene
 from tests.differential.host import PARTIAL, REPLAY, bash, has_text, script, turns
 
 SCHEMA = {"type": "object", "properties": {"answer": {"type": "string"}}, "required": ["answer"]}
+END_OF_BLOCK = {"type": "content_block_stop", "index": 0}
 ONE_RETRY = {"CLAUDE_CODE_MAX_RETRIES": "1"}
 
 
@@ -41,6 +43,14 @@ async def stream_cut(cli: Cli) -> None:
 def stopped(reason: str) -> list[AnyReply]:
     """A reply that the model did not end by itself, and one for whoever asks again."""
     return [reply("As far as", stop_reason=reason), reply("it goes.")]
+
+
+async def cut_at_gate(cli: Cli) -> None:
+    """Lets the model's connection break once a whole block has come through."""
+    cli.prompt("Hello.")
+    await cli.until(lambda line: line["type"] == "assistant")
+    cli.release("cut")
+    await cli.settle()
 
 
 async def interrupted_in_wait(cli: Cli) -> None:
@@ -130,6 +140,15 @@ SCENES = {
     "stream_cut": Scene(
         script(Broken(reply=reply("Not", gate("cut"), " this."), after=3), reply("This.")),
         stream_cut,
+        (PARTIAL,),
+        covers="A23",
+    ),
+    "stream_cut_after_block": Scene(
+        script(
+            Broken(reply=reply("First.", Raw(END_OF_BLOCK), gate("cut")), after=4),
+            reply("This."),
+        ),
+        cut_at_gate,
         (PARTIAL,),
         covers="A23",
     ),
