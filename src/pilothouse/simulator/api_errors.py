@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -168,6 +167,8 @@ class Caller:
     async def _wait(self, status: int | None, kind: str, delay: float | None = None) -> None:
         self._attempts += 1
         if delay is None:
+            import random  # few calls are retried, and every start would pay for it
+
             growing = BASE_DELAY * float(2 ** (self._attempts - 1))
             delay = min(growing, MAX_DELAY) * random.uniform(1, 1.25)
         self._session.outlet.system(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +26,8 @@ class Plans:
     def path(self) -> Path:
         """Where the plan is, or will be once the model writes it."""
         if self._path is None:
+            import random  # few sessions plan, and every start would pay for it
+
             words = re.findall(r"[a-z0-9]+", self._session.turns.main.first_words().lower())[:6]
             slug = "-".join((*words, random.choice(_HOW), random.choice(_WHO)))
             self._path = self._session.config_dir / "plans" / f"{slug}.md"
