@@ -2,48 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
+from pilothouse.protocol.hooks import HookEvent
 from pilothouse.testing.scenario import Scenario, reply
 from tests.data.rawcli import Message
 from tests.differential.driver import Cli, Scene
 from tests.differential.host import REPLAY, allow, bash, deny, initialized, is_ask, script, turns
 
-EVENTS = (
-    "PreToolUse",
-    "PostToolUse",
-    "PostToolUseFailure",
-    "PostToolBatch",
-    "Notification",
-    "UserPromptSubmit",
-    "UserPromptExpansion",
-    "SessionStart",
-    "SessionEnd",
-    "Stop",
-    "StopFailure",
-    "SubagentStart",
-    "SubagentStop",
-    "PreCompact",
-    "PostCompact",
-    "PreModelSwitch",
-    "PostModelSwitch",
-    "PermissionRequest",
-    "PermissionDenied",
-    "Setup",
-    "TeammateIdle",
-    "TaskCreated",
-    "TaskCompleted",
-    "Elicitation",
-    "ElicitationResult",
-    "ConfigChange",
-    "WorktreeCreate",
-    "WorktreeRemove",
-    "InstructionsLoaded",
-    "CwdChanged",
-    "FileChanged",
-    "DirectoryAdded",
-    "MessageDisplay",
-)
+EVENTS: tuple[str, ...] = get_args(HookEvent)
 MAKES = script(reply(bash("touch made")), reply("Over."))
 LOOKS = script(reply(bash("ls")), reply("Over."))
 
