@@ -560,3 +560,44 @@ async def test_silence_while_a_person_decides_is_the_persons() -> None:
             if isinstance(event, Stalled) and event.waiting_on.what == "person":
                 assert event.waiting_on.detail == "Bash"
                 break
+
+
+# Sinks
+
+
+class Kept:
+    """A sink that keeps what it gets, in order."""
+
+    def __init__(self) -> None:
+        self.got: list[Any] = []
+
+    def received(self, events: Any, kinds: set[type[Any]]) -> None:
+        assert kinds == {type(event) for event in events}
+        self.got += events
+
+    def ended(self, error: SessionEnded) -> None:
+        self.got.append(error)
+
+
+async def test_a_sink_gets_everything_in_order_and_the_end_last() -> None:
+    cli, sink = ScriptedCLI(), Kept()
+    async with Client(transport=cli.transport, sink=sink) as client:
+        prompt = await client.say("hi")
+        cli.write({"type": "odd"}, done((await cli.prompts.get()).uuid))
+        await prompt
+    greeting, odd, result, end = sink.got
+    assert [each.type for each in (greeting, odd, result)] == ["control_response", "odd", "result"]
+    assert isinstance(end, SessionEnded)
+
+
+async def test_a_sink_has_a_request_before_its_handler_is_called() -> None:
+    cli, sink = ScriptedCLI(), Kept()
+
+    async def decide(_: PermissionRequest) -> Allow:
+        assert sink.got[-1].type == "control_request"
+        return Allow()
+
+    async with Client(Options(on_permission=decide), transport=cli.transport, sink=sink):
+        answer = await ask(cli)
+    assert answer.subtype == "success"
+    assert b'"allow"' in answer.raw

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import aclosing
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -58,7 +58,7 @@ from .tools import ToolHost, tool_hosts
 from .turns import Stalled, Turn, TurnTracker, WaitingOn, repetition
 from .versions import Features, Version, parse_version
 
-__all__ = ["Client", "ClientEvent"]
+__all__ = ["Client", "ClientEvent", "Sink"]
 
 log = logging.getLogger("pilothouse")
 
@@ -71,10 +71,31 @@ INTERRUPT_ON_CLOSE = 2.0
 """Seconds a running turn gets to stop when the client closes."""
 
 
+class Sink(Protocol):
+    """Takes what the CLI writes in the very call that delivered it, in place of `read`.
+
+    For a program that keeps everything elsewhere. It must neither block nor raise.
+    """
+
+    def received(self, events: Sequence[Message | LineRejected], kinds: set[type[Any]]) -> None:
+        """Take a batch, and the types in it, before any handler hears of what it asks."""
+        ...
+
+    def ended(self, error: SessionEnded) -> None:
+        """Note how the CLI ended, once, after the last batch."""
+        ...
+
+
 class Client(Controls):
     """Connects options, a transport and handlers to one CLI, from its start to its end."""
 
-    def __init__(self, options: Options | None = None, *, transport: Transport | None = None):
+    def __init__(
+        self,
+        options: Options | None = None,
+        *,
+        transport: Transport | None = None,
+        sink: Sink | None = None,
+    ):
         self.options = options or Options()
         self.last_turn: Turn | None = None
         self.initialization: InitializeResult | None = None
@@ -83,6 +104,7 @@ class Client(Controls):
         self._gate = BypassGate(allowed=self.options.allow_bypass)
         self._tools: dict[str, ToolHost] = {}
         self._transport = transport
+        self._sink = sink
         self._launch: Launch | None = None
         self._channel: Channel | None = None
         self._session_id: str | None = None
@@ -370,7 +392,10 @@ class Client(Controls):
     ) -> None:
         if self._stall is not None:
             self._stall.restart()
-        self._inbox.put(events)
+        if self._sink is None:
+            self._inbox.put(events)
+        else:
+            self._sink.received(events, kinds)
         if kinds.isdisjoint(self._tracker.follows):
             return
         for turn in self._tracker.receive(events):
@@ -391,6 +416,8 @@ class Client(Controls):
         self._idle.set()
         if self._stall is not None:
             self._stall.stop()
+        if self._sink is not None:
+            self._sink.ended(error)
 
     def _ended_in_order(self, error: SessionEnded) -> bool:
         # A CLI whose input ended exits 1 if its last turn failed; that turn has told it already.
