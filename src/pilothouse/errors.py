@@ -10,7 +10,26 @@
     ├── ControlError            the CLI answered a control request with an error
     │   └── Unsupported         this CLI does not have it, or would ignore it
     ├── ControlTimeout          the CLI did not answer a control request in time
-    └── HookFailed              a hook could not answer; the CLI is told so
+    ├── HookFailed              a hook could not answer; the CLI is told so
+    ├── Refused                 an engine cannot do what it was asked; it says what to do instead
+    │   ├── UnknownSession      no session has this id, here or on disk
+    │   ├── UnknownQuestion     no question has this id
+    │   ├── UnknownPrompt       no queued message has this id
+    │   ├── DirectoryRefused    the working directory is missing, or outside the allowed roots
+    │   ├── SessionTaken        another process has this session's CLI
+    │   ├── TooManySessions     as many CLIs as allowed are busy
+    │   ├── QuestionSettled     it was answered, withdrawn or has expired before
+    │   ├── AnswerRefused       the answer does not fit the question
+    │   ├── KeyReused           the idempotency key was used for another request
+    │   ├── CapReached          the money a session or a day may cost is spent
+    │   ├── ControlRefused      this control request is not on the list of allowed ones
+    │   └── NotNow              the session is in no state to do it
+    ├── JournalError            the journal cannot be opened or written
+    │   ├── JournalTooNew       a newer version wrote it
+    │   └── JournalInUse        another server has it
+    ├── PolicyError             a policy file is wrong; it says where
+    ├── SettingError            a setting is wrong; it says which, and from where it came
+    └── ServerError             a server cannot be started, or none can be reached
 
 What a `handler` of the caller's raises is never among them: it becomes a denial.
 """
@@ -18,15 +37,34 @@ What a `handler` of the caller's raises is never among them: it becomes a denial
 from __future__ import annotations
 
 __all__ = [
+    "AnswerRefused",
     "BypassNotAllowed",
     "CLINotFound",
     "CLINotStarted",
+    "CapReached",
     "ControlError",
+    "ControlRefused",
     "ControlTimeout",
+    "DirectoryRefused",
     "HookFailed",
     "InvalidOption",
+    "JournalError",
+    "JournalInUse",
+    "JournalTooNew",
+    "KeyReused",
+    "NotNow",
     "PilothouseError",
+    "PolicyError",
+    "QuestionSettled",
+    "Refused",
+    "ServerError",
     "SessionEnded",
+    "SessionTaken",
+    "SettingError",
+    "TooManySessions",
+    "UnknownPrompt",
+    "UnknownQuestion",
+    "UnknownSession",
     "Unsupported",
     "UsageError",
 ]
@@ -41,13 +79,17 @@ class UsageError(PilothouseError):
 
 
 class BypassNotAllowed(UsageError):
-    """bypassPermissions was asked for without `Options(allow_bypass=True)`."""
+    """bypassPermissions was asked for where nobody had allowed it."""
 
-    def __init__(self, where: str) -> None:
-        super().__init__(
-            f"{where} would bypass every permission check; "
-            "pass Options(allow_bypass=True) if that is what you want"
-        )
+    def __init__(
+        self,
+        where: str,
+        *,
+        advice: str = "pass Options(allow_bypass=True) if that is what you want",
+    ) -> None:
+        super().__init__(f"{where} would bypass every permission check; {advice}")
+        self.where = where
+        self.advice = advice
 
 
 class InvalidOption(UsageError):
@@ -104,3 +146,84 @@ class ControlTimeout(PilothouseError):
 
 class HookFailed(PilothouseError):
     """A hook has no answer; the CLI is told so and goes on as its `onFailure` says."""
+
+
+class Refused(PilothouseError):
+    """An engine cannot do what it was asked. `advice` says what to do instead."""
+
+    def __init__(self, message: str, *, advice: str = "") -> None:
+        super().__init__(f"{message}; {advice}" if advice else message)
+        self.message = message
+        self.advice = advice
+
+
+class UnknownSession(Refused):
+    """No session has this id, here or on disk."""
+
+
+class UnknownQuestion(Refused):
+    """No question has this id."""
+
+
+class UnknownPrompt(Refused):
+    """No queued message has this id."""
+
+
+class DirectoryRefused(Refused):
+    """The working directory is missing, or outside the allowed roots."""
+
+
+class SessionTaken(Refused):
+    """Another process has this session's CLI."""
+
+
+class TooManySessions(Refused):
+    """As many CLIs as allowed are alive, and none of them is idle."""
+
+
+class QuestionSettled(Refused):
+    """The question was answered otherwise, was withdrawn, or has expired before."""
+
+
+class AnswerRefused(Refused):
+    """The answer does not fit the question."""
+
+
+class KeyReused(Refused):
+    """The idempotency key was used for another request."""
+
+
+class CapReached(Refused):
+    """The money a session or a day may cost is spent."""
+
+
+class ControlRefused(Refused):
+    """This control request is not on the list of allowed ones."""
+
+
+class NotNow(Refused):
+    """The session is in no state to do it."""
+
+
+class JournalError(PilothouseError):
+    """The journal cannot be opened or written."""
+
+
+class JournalTooNew(JournalError):
+    """A newer version wrote the journal."""
+
+
+class JournalInUse(JournalError):
+    """Another server has the journal."""
+
+
+class PolicyError(PilothouseError):
+    """A policy file is wrong; the message says where."""
+
+
+class SettingError(PilothouseError):
+    """A setting is wrong; the message says which, and from where it came."""
+
+
+class ServerError(PilothouseError):
+    """A server cannot be started, or none can be reached."""

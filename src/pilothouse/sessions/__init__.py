@@ -1,0 +1,1 @@
+"""Owns sessions: their states, questions, policy, journal, history and cost."""

@@ -1,0 +1,111 @@
+"""What a person, a policy or a face may answer to a question. Plain data, the same everywhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct, field
+
+from pilothouse.protocol.permissions import PermissionDestination, PermissionMode
+
+__all__ = [
+    "Allow",
+    "Answer",
+    "ApprovePlan",
+    "Choose",
+    "ClearContext",
+    "Decline",
+    "Deny",
+    "Dismiss",
+    "Fill",
+    "RejectPlan",
+    "RevisePlan",
+    "Skip",
+]
+
+
+class _Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+    """One way to answer; `kind` names it on the wire."""
+
+
+class Allow(_Answer, frozen=True, tag="allow"):
+    """Yes, perhaps with an edited input, perhaps for good."""
+
+    input: dict[str, Any] | None = None
+    always: bool | PermissionDestination = False
+    """True: not asked again in this session. A destination writes the CLI's settings there."""
+
+
+class Deny(_Answer, frozen=True, tag="deny"):
+    """No. The model reads the reason; `stop` ends its turn as well."""
+
+    reason: str = ""
+    stop: bool = False
+
+
+class Choose(_Answer, frozen=True, tag="choose"):
+    """Answers to the model's questions: text of the question -> a label, labels, or free text."""
+
+    answers: dict[str, str | list[str]]
+    notes: dict[str, str] = field(default_factory=dict[str, str])
+
+
+class Skip(_Answer, frozen=True, tag="skip"):
+    """The model's questions stay unanswered; it goes on without."""
+
+
+class ApprovePlan(_Answer, frozen=True, tag="approve_plan"):
+    """Yes. `plan` replaces the plan's text; `mode` is the mode to work in, in the same moment."""
+
+    mode: PermissionMode | None = None
+    plan: str | None = None
+
+
+class RevisePlan(_Answer, frozen=True, tag="revise_plan"):
+    """Not yet: the model reads the feedback and plans again. Images follow as a message."""
+
+    feedback: str
+    images: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+
+
+class RejectPlan(_Answer, frozen=True, tag="reject_plan"):
+    """No. `stop` ends the turn as well."""
+
+    reason: str = ""
+    stop: bool = False
+
+
+class ClearContext(_Answer, frozen=True, tag="clear_context"):
+    """End this session, and let a new one that knows only the plan implement it."""
+
+    mode: PermissionMode = "acceptEdits"
+    plan: str | None = None
+
+
+class Fill(_Answer, frozen=True, tag="fill"):
+    """The values a form of an MCP server asked for; empty where it asked to open a page."""
+
+    content: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+class Decline(_Answer, frozen=True, tag="decline"):
+    """No to an MCP server's form or page."""
+
+
+class Dismiss(_Answer, frozen=True, tag="dismiss"):
+    """Neither yes nor no: the form was closed."""
+
+
+Answer = (
+    Allow
+    | Deny
+    | Choose
+    | Skip
+    | ApprovePlan
+    | RevisePlan
+    | RejectPlan
+    | ClearContext
+    | Fill
+    | Decline
+    | Dismiss
+)

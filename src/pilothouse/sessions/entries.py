@@ -1,0 +1,222 @@
+"""What stands in the journal: the CLI's own lines, and the engine's records between them.
+
+    cli                 a line of the CLI's, byte for byte
+    partial             such a line that is a piece of a message; not kept beyond its turn
+    noise               a line of the CLI's that is no message, as a JSON string
+    session.started     SessionStarted
+    session.stopped     SessionStopped
+    session.linked      SessionLinked
+    options.changed     OptionsChanged
+    prompt.said         PromptSaid
+    prompt.sent         PromptSent
+    prompt.withdrawn    PromptWithdrawn
+    interrupt.asked     InterruptAsked
+    cli.started         CLIStarted
+    cli.ended           CLIEnded
+    question.opened     QuestionOpened
+    question.closed     QuestionClosed
+    question.decided    QuestionDecided
+    turn.ended          TurnEnded
+
+Everything the engine knows of a session can be told again from these alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+from msgspec import Struct, field
+
+from pilothouse.protocol.wire import encode_json
+
+from .answers import Answer
+from .contract import Caps, Content, Question, SessionOptions, Tokens
+
+__all__ = [
+    "CLI",
+    "KINDS",
+    "NOISE",
+    "PARTIAL",
+    "AnyRecord",
+    "CLIEnded",
+    "CLIStarted",
+    "InterruptAsked",
+    "OptionsChanged",
+    "PromptSaid",
+    "PromptSent",
+    "PromptWithdrawn",
+    "QuestionClosed",
+    "QuestionDecided",
+    "QuestionOpened",
+    "Record",
+    "SessionLinked",
+    "SessionStarted",
+    "SessionStopped",
+    "TurnEnded",
+    "decode_record",
+    "encode_record",
+]
+
+CLI: Final = "cli"
+PARTIAL: Final = "partial"
+NOISE: Final = "noise"
+
+
+class Record(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="record"):
+    """One of the engine's own records. An older engine reads past members it does not know."""
+
+
+class SessionStarted(Record, frozen=True, tag="session.started"):
+    """The session exists from here on, for this engine."""
+
+    cwd: str
+    options: SessionOptions = SessionOptions()
+    label: str | None = None
+    caps: Caps = Caps()
+    origin: Literal["start", "fork", "plan", "adopted"] = "start"
+    parent: str | None = None
+    fork_from: str | None = None
+    """The conversation of the parent that it begins with."""
+    fork_at: str | None = None
+    title: str | None = None
+    claude_session_id: str | None = None
+    """The conversation to resume, of a session that was made elsewhere."""
+
+
+class SessionStopped(Record, frozen=True, tag="session.stopped"):
+    """A caller ended its CLI on purpose."""
+
+
+class SessionLinked(Record, frozen=True, tag="session.linked"):
+    """Another session goes on with what this one planned."""
+
+    successor: str
+
+
+class OptionsChanged(Record, frozen=True, tag="options.changed"):
+    """What the next start of a CLI will be given."""
+
+    options: SessionOptions
+
+
+class PromptSaid(Record, frozen=True, tag="prompt.said"):
+    """A message was accepted. Its id is the uuid the CLI will know it by."""
+
+    id: str
+    content: Content
+    priority: str | None = None
+    by: str = "person"
+    """`person`, or `engine` for a message that states a decision or starts a plan."""
+
+
+class PromptSent(Record, frozen=True, tag="prompt.sent"):
+    """It was written to the CLI that is alive now."""
+
+    id: str
+
+
+class PromptWithdrawn(Record, frozen=True, tag="prompt.withdrawn"):
+    """It was taken back before any turn took it."""
+
+    id: str
+
+
+class InterruptAsked(Record, frozen=True, tag="interrupt.asked"):
+    """A caller asked for the running turn to be stopped."""
+
+
+class CLIStarted(Record, frozen=True, tag="cli.started"):
+    """A CLI is alive for this session."""
+
+    pid: int | None = None
+    version: str | None = None
+    resumed: bool = False
+    simulated: bool = False
+
+
+class CLIEnded(Record, frozen=True, tag="cli.ended"):
+    """It is gone. `orderly`: we closed it, or it came to its own end."""
+
+    orderly: bool
+    reason: str = ""
+    exit_code: int | None = None
+    signal: int | None = None
+
+
+class QuestionOpened(Record, frozen=True, tag="question.opened"):
+    """A question as it was asked; for `plan` the text of that moment."""
+
+    question: Question
+
+
+class QuestionClosed(Record, frozen=True, tag="question.closed"):
+    """No longer open. The first of these for a question is the one that counts."""
+
+    id: str
+    state: Literal["answered", "withdrawn", "expired"]
+    answer: Answer | None = None
+    by: str | None = None
+    rule: str | None = None
+    because: str | None = None
+    decidable: bool = False
+    """Withdrawn because its CLI died: a decision may still be told to the session."""
+
+
+class QuestionDecided(Record, frozen=True, tag="question.decided"):
+    """What was decided about a question whose CLI had died before."""
+
+    id: str
+    answer: Answer
+    by: str = "person"
+    prompt_id: str | None = None
+    """The message that states the decision."""
+
+
+class TurnEnded(Record, frozen=True, tag="turn.ended"):
+    """What a turn came to. The CLI's totals are sums; these are this turn's own."""
+
+    outcome: Literal["finished", "interrupted", "failed", "cancelled"]
+    reason: str
+    cost_usd: float = 0.0
+    tokens: Tokens = Tokens()
+    prompts: list[str] = field(default_factory=list[str])
+    text: str = ""
+
+
+AnyRecord = (
+    SessionStarted
+    | SessionStopped
+    | SessionLinked
+    | OptionsChanged
+    | PromptSaid
+    | PromptSent
+    | PromptWithdrawn
+    | InterruptAsked
+    | CLIStarted
+    | CLIEnded
+    | QuestionOpened
+    | QuestionClosed
+    | QuestionDecided
+    | TurnEnded
+)
+
+KINDS: Final = (
+    CLI,
+    PARTIAL,
+    NOISE,
+    *(str(each.__struct_config__.tag) for each in AnyRecord.__args__),
+)
+"""Every kind there is. The journal stores a kind's place in this list: add at the end only."""
+
+_decoder: msgspec.json.Decoder[AnyRecord] = msgspec.json.Decoder(AnyRecord)
+
+
+def encode_record(record: Record) -> tuple[str, bytes]:
+    """The kind and the body of an entry."""
+    return str(record.__struct_config__.tag), encode_json(record)
+
+
+def decode_record(body: Any) -> AnyRecord:
+    """The record in the body of an entry whose kind is none of the CLI's."""
+    return _decoder.decode(body)

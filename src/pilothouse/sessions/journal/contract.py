@@ -1,0 +1,177 @@
+"""What a journal promises.
+
+One writer. `post` numbers entries at once and never waits; its `committed` is done when they are
+on disk, and only then does any reader see them. Numbers only grow, are never used twice, and stay
+valid as cursors whatever is removed later: a reader is told of the gap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple, Protocol
+
+from msgspec import Struct
+
+from pilothouse.sessions.contract import Batch, CostLine, Question, QuestionState, Tokens
+
+__all__ = [
+    "Changes",
+    "CostRow",
+    "Draft",
+    "Journal",
+    "KeyRow",
+    "Posted",
+    "Snapshot",
+]
+
+
+class Draft(NamedTuple):
+    """An entry to be."""
+
+    session_id: str
+    kind: str
+    at: int
+    """Milliseconds since the epoch."""
+    body: bytes
+
+
+class Posted(NamedTuple):
+    """The numbers that drafts got, and when they are safe."""
+
+    first: int
+    last: int
+    committed: asyncio.Future[None]
+
+
+class CostRow(Struct, frozen=True, kw_only=True):
+    """What one turn cost."""
+
+    session_id: str
+    project: str
+    at: int
+    day: str
+    """The local date, as 2026-01-31."""
+    usd: float
+    tokens: Tokens
+
+
+class KeyRow(Struct, frozen=True, kw_only=True):
+    """An idempotency key, what it was given for, and what was answered."""
+
+    key: str
+    digest: bytes
+    result: bytes
+
+
+class Snapshot(Struct, frozen=True, kw_only=True):
+    """What is known of a session up to an entry, so that not all of it must be read again."""
+
+    session_id: str
+    upto: int
+    body: bytes
+
+
+class Changes(Struct, frozen=True, kw_only=True):
+    """Rows that are written in the same transaction as the entries they come from."""
+
+    questions: Sequence[Question] = ()
+    """New, or in their new state: a row is replaced by its id."""
+    costs: Sequence[CostRow] = ()
+    keys: Sequence[KeyRow] = ()
+    snapshots: Sequence[Snapshot] = ()
+
+
+class Journal(Protocol):
+    """Where everything that happens is kept."""
+
+    @property
+    def last(self) -> int:
+        """The number of the newest committed entry."""
+        ...
+
+    @property
+    def next(self) -> int:
+        """The number the next draft will get."""
+        ...
+
+    @property
+    def failed(self) -> BaseException | None:
+        """Why nothing can be written any more, if so: a full disk, say."""
+        ...
+
+    def post(self, drafts: Sequence[Draft], changes: Changes | None = None) -> Posted:
+        """Number the entries and hand them to the writer."""
+        ...
+
+    async def read(
+        self,
+        after: int,
+        *,
+        session_id: str | None = None,
+        limit: int = 500,
+        partials: bool = True,
+    ) -> Batch:
+        """Up to `limit` committed entries after the cursor, and the gaps among them.
+
+        The batch's cursor is where to go on: the newest committed one once all are read, although
+        the last entry of this session may be older.
+        """
+        ...
+
+    async def read_back(
+        self, before: int | None, *, session_id: str, limit: int = 500, partials: bool = False
+    ) -> Batch:
+        """The last `limit` entries before a cursor (None: the end), in order."""
+        ...
+
+    async def wait(self, after: int, *, session_id: str | None = None) -> None:
+        """Return once an entry after the cursor is committed, of this session or of any."""
+        ...
+
+    async def sessions(self) -> list[Snapshot]:
+        """Every session there is, with its newest snapshot (`upto` 0 and no body: none)."""
+        ...
+
+    async def questions(
+        self,
+        *,
+        session_id: str | None = None,
+        state: QuestionState | None = None,
+        limit: int | None = None,
+    ) -> list[Question]:
+        """Questions in the order they were asked."""
+        ...
+
+    async def question(self, question_id: str) -> Question | None: ...
+
+    async def key(self, key: str) -> KeyRow | None: ...
+
+    async def costs(
+        self,
+        by: Literal["turn", "session", "project", "day"],
+        *,
+        session_id: str | None = None,
+        since: int | None = None,
+        day: str | None = None,
+    ) -> list[CostLine]: ...
+
+    async def prune_partials(self, session_id: str, first: int, last: int) -> int:
+        """Remove the pieces of an ended turn between two entries; how many there were."""
+        ...
+
+    async def retain(self, *, before: int, keep: Collection[str] = ()) -> int:
+        """Remove entries older than this moment, of sessions at rest since; how many.
+
+        Sessions with an open question, and those in `keep`, are left alone.
+        """
+        ...
+
+    async def backup(self, path: Path) -> None:
+        """A consistent copy, while the journal is in use."""
+        ...
+
+    async def aclose(self) -> None:
+        """Commit what was posted, and close."""
+        ...
