@@ -299,6 +299,45 @@ def test_every_versions_ending_is_classified(
     assert classify(ended, interrupted=interrupted)[0] == outcome
 
 
+def test_a_tracker_goes_on_from_a_rest_as_if_it_had_seen_everything() -> None:
+    tracker = TurnTracker()
+    tracker.receive([state("running"), BEGUN, result(total_cost_usd=2.0), state("idle")])
+    rest = tracker.rest()
+    assert rest is not None
+    resumed = TurnTracker.resting(rest)
+    assert (resumed.idle, resumed.reports_idle, resumed.rest()) == (True, True, rest)
+    (turn,) = resumed.receive([BEGUN, result(total_cost_usd=2.5)])
+    assert turn.cost_usd == 0.5
+
+
+@pytest.mark.parametrize(
+    "under_way",
+    [
+        [BEGUN],
+        [WORDS],
+        [tool_use("t")],
+        [message("system", subtype="api_retry", attempt=1)],
+        [message("system", subtype="task_started", task_id="k")],
+        [message("system", subtype="task_notification", task_id="k")],
+    ],
+)
+def test_there_is_no_rest_while_more_is_known_than_it_can_tell(under_way: list[Message]) -> None:
+    tracker = TurnTracker()
+    assert tracker.rest() is not None
+    tracker.receive(under_way)
+    assert tracker.rest() is None
+
+
+def test_the_tools_of_an_agent_end_with_the_turn_unless_it_runs_beside_it() -> None:
+    block = {"type": "tool_use", "id": "t", "name": "Bash", "input": {}}
+    inner = message("assistant", parent_tool_use_id="a", message={"content": [block]})
+    beside = message("system", subtype="task_started", task_id="k", description="scout")
+    alone, accompanied = TurnTracker(), TurnTracker()
+    alone.receive([BEGUN, inner, result()])
+    accompanied.receive([BEGUN, beside, inner, result()])
+    assert (list(alone.tools), list(accompanied.tools)) == ([], ["t"])
+
+
 UUIDS = st.sampled_from(["a", "b", "c"])
 STEPS = st.one_of(
     st.tuples(st.just("send"), UUIDS),

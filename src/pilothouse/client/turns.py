@@ -39,7 +39,7 @@ from pilothouse.protocol import (
     UserMessage,
 )
 
-__all__ = ["BackgroundTask", "Outcome", "Stalled", "Turn", "TurnTracker", "WaitingOn"]
+__all__ = ["BackgroundTask", "Outcome", "Rest", "Stalled", "Turn", "TurnTracker", "WaitingOn"]
 
 Outcome = Literal["finished", "interrupted", "failed", "cancelled"]
 
@@ -104,6 +104,16 @@ class Stalled:
     waiting_on: WaitingOn
 
 
+@dataclass(frozen=True, slots=True)
+class Rest:
+    """All there is to know of a CLI between two turns."""
+
+    state: str | None
+    """What it said of itself last; None where it says nothing."""
+    cost_usd: float
+    """Its total so far."""
+
+
 @dataclass(slots=True)
 class _OpenTool:
     name: str
@@ -140,6 +150,19 @@ class TurnTracker:
             TaskUpdatedMessage: self._task_updated,
             UserMessage: self._user,
         }
+
+    @classmethod
+    def resting(cls, rest: Rest) -> TurnTracker:
+        """Go on with a CLI that was between two turns."""
+        tracker = cls()
+        tracker._state, tracker._cost = rest.state, rest.cost_usd
+        return tracker
+
+    def rest(self) -> Rest | None:
+        """What `resting` goes on from; None while there is more to know than that."""
+        under_way = self.running or self.tasks or self.tools or self._unanswered or self._echoed
+        noted = self._interrupted or self._unasked or self._spoken or self._retry
+        return None if under_way or noted else Rest(self._state, self._cost)
 
     @property
     def follows(self) -> Collection[type[Any]]:
@@ -273,7 +296,9 @@ class TurnTracker:
         self._spoken = self._interrupted = self._unasked = False
         self._retry = None
         self.running = False
-        self.tools = {key: tool for key, tool in self.tools.items() if tool.in_subagent}
+        # An agent that was killed writes no results for the tools it had open.
+        agents = self.tools.items() if self.tasks else ()
+        self.tools = {key: tool for key, tool in agents if tool.in_subagent}
 
     def _without_echo(self) -> tuple[str, ...]:
         """The prompt a result must belong to although no echo told so."""
