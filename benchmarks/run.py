@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-NAMES = ("streaming", "permissions", "import_time", "idle_clients", "simulator")
+NAMES = ("streaming", "permissions", "import_time", "idle_clients", "simulator", "journal")
 
 
 def main() -> int:

@@ -56,6 +56,14 @@ def test_the_benchmark_of_the_simulator_prints_its_times_and_memory() -> None:
     assert figures["memory"].keys() == figures["cpu"].keys()
 
 
+def test_the_benchmark_of_the_journal_prints_rates_and_times_to_catch_up() -> None:
+    figures = run_quick("journal")
+    assert figures["name"] == "journal"
+    assert figures["target"]
+    assert min(figures["ours"], figures["limit"], figures["vs_limit"]) > 0
+    assert min(figures["catch_up"][key] for key in ("short", "long", "long_to_short")) > 0
+
+
 def fake_cli_turn(mode: str, count: int, *lines: str) -> list[dict[str, Any]]:
     command = [sys.executable, "-I", "-S", str(BENCHMARKS / "fake_cli.py"), mode, str(count)]
     asked = "".join(f"{line}\n" for line in lines)

@@ -1,0 +1,153 @@
+"""The journal's tables, how an older file gets them, and how a damaged one is found out."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+from pilothouse.errors import JournalError, JournalTooNew
+
+__all__ = [
+    "MIGRATIONS",
+    "Damaged",
+    "connect",
+    "given",
+    "insert_events",
+    "look_for_damage",
+    "migrate",
+    "opening_error",
+    "refuse_strangers",
+    "scalar",
+    "transaction",
+]
+
+APPLICATION: Final = 0x50486A6C
+BUSY_SECONDS: Final = 30.0
+CHECKED_BYTES: Final = 32 << 20
+"""Files up to this size are checked in full whenever they are opened."""
+
+_DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+
+
+class Damaged(Exception):
+    """The file is no journal any more."""
+
+
+# Migrations: each brings a file from the version before it to its own.
+
+
+def m1_everything(db: sqlite3.Connection) -> None:
+    """The first version."""
+    for statement in (
+        "CREATE TABLE sessions (key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE)",
+        "CREATE TABLE events (seq INTEGER PRIMARY KEY, session INTEGER NOT NULL,"
+        " kind INTEGER NOT NULL, at INTEGER NOT NULL, body BLOB NOT NULL)",
+        "CREATE INDEX events_by_session ON events (session, seq)",
+        "CREATE TABLE gaps (session INTEGER NOT NULL, first INTEGER NOT NULL,"
+        " last INTEGER NOT NULL, count INTEGER NOT NULL, reason TEXT NOT NULL)",
+        "CREATE INDEX gaps_by_place ON gaps (first)",
+        "CREATE TABLE questions (number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,"
+        " session INTEGER NOT NULL, state TEXT NOT NULL, opened INTEGER NOT NULL,"
+        " body BLOB NOT NULL)",
+        "CREATE INDEX questions_by_session ON questions (session, state)",
+        "CREATE INDEX questions_by_state ON questions (state, opened)",
+        "CREATE TABLE costs (seq INTEGER NOT NULL, session INTEGER NOT NULL,"
+        " project TEXT NOT NULL, at INTEGER NOT NULL, day TEXT NOT NULL, usd REAL NOT NULL,"
+        " input INTEGER NOT NULL, output INTEGER NOT NULL,"
+        " cache_read INTEGER NOT NULL, cache_write INTEGER NOT NULL)",
+        "CREATE INDEX costs_by_session ON costs (session)",
+        "CREATE INDEX costs_by_day ON costs (day)",
+        "CREATE TABLE keys (key TEXT PRIMARY KEY, digest BLOB NOT NULL, result BLOB NOT NULL,"
+        " at INTEGER NOT NULL)",
+        "CREATE TABLE snapshots (session INTEGER PRIMARY KEY, upto INTEGER NOT NULL,"
+        " body BLOB NOT NULL)",
+        "CREATE TABLE highest (seq INTEGER NOT NULL)",
+        "INSERT INTO highest VALUES (0)",
+        f"PRAGMA application_id = {APPLICATION}",
+    ):
+        db.execute(statement)
+
+
+MIGRATIONS: Final = (m1_everything,)
+
+
+def migrate(db: sqlite3.Connection, lock: threading.Lock) -> None:
+    """Bring the file up to this version, each step in a transaction of its own."""
+    version = scalar(db, "PRAGMA user_version")
+    for number, step in enumerate(MIGRATIONS[version:], version + 1):
+        with transaction(db, lock):
+            step(db)
+            db.execute(f"PRAGMA user_version = {number}")
+
+
+def refuse_strangers(db: sqlite3.Connection, name: str) -> None:
+    version = scalar(db, "PRAGMA user_version")
+    if version > len(MIGRATIONS):
+        raise JournalTooNew(
+            f"{name} has version {version}, and this pilothouse reads up to {len(MIGRATIONS)}; "
+            "upgrade pilothouse, or choose another file"
+        )
+    tables = scalar(db, "SELECT count(*) FROM sqlite_master")
+    if tables and scalar(db, "PRAGMA application_id") != APPLICATION:
+        raise JournalError(f"{name} is a database of something else; choose another file")
+
+
+def look_for_damage(db: sqlite3.Connection, path: Path, *, check: bool) -> None:
+    """Cheap looks at every file, all of it at a small one or when asked."""
+    db.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    size = path.stat().st_size
+    if size < scalar(db, "PRAGMA page_count") * scalar(db, "PRAGMA page_size"):
+        raise Damaged("the file is cut off")
+    if (check or size <= CHECKED_BYTES) and scalar(db, "PRAGMA quick_check(1)") != "ok":
+        raise Damaged("its pages contradict each other")
+
+
+def opening_error(error: sqlite3.Error, name: str) -> Exception:
+    """What to raise for an error of SQLite's that came up while a file was opened."""
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED:
+        return Damaged(str(error))
+    return JournalError(f"{name} cannot be opened: {error}; see to its folder and its disk")
+
+
+def connect(path: Path | None) -> sqlite3.Connection:
+    target = ":memory:" if path is None else str(path)
+    return sqlite3.connect(
+        target, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+    )
+
+
+@contextmanager
+def transaction(
+    db: sqlite3.Connection, lock: threading.Lock, kind: str = "IMMEDIATE"
+) -> Generator[None]:
+    with lock:
+        db.execute(f"BEGIN {kind}")
+        try:
+            yield
+            db.execute("COMMIT")
+        except BaseException:
+            with suppress(sqlite3.Error):
+                db.execute("ROLLBACK")
+            raise
+
+
+def scalar(db: sqlite3.Connection, sql: str, *values: Any) -> Any:
+    row = db.execute(sql, values).fetchone()
+    return None if row is None else row[0]
+
+
+@cache
+def insert_events(rows: int) -> str:
+    """The statement for so many entries at once."""
+    return "INSERT INTO events VALUES " + ",".join(["(?, ?, ?, ?, ?)"] * rows)
+
+
+def given(conditions: dict[str, Any]) -> tuple[str, list[Any]]:
+    """What to write after WHERE, and the values for it; a condition on None is none."""
+    given = {each: value for each, value in conditions.items() if value is not None}
+    return " AND ".join(["1", *given]), list(given.values())

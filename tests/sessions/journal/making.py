@@ -1,0 +1,28 @@
+"""What most tests of a journal do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pilothouse.sessions.contract import Batch, Question, QuestionState
+from pilothouse.sessions.journal.contract import Draft
+from pilothouse.sessions.journal.sqlite import SqliteJournal
+
+
+def drafts(count: int, session_id: str = "one", kind: str = "cli", at: int = 1000) -> list[Draft]:
+    return [Draft(session_id, kind, at, b'{"n":%d}' % n) for n in range(count)]
+
+
+def seqs(batch: Batch) -> list[int]:
+    return [event.seq for event in batch.events]
+
+
+async def keep(journal: SqliteJournal, *posts: Sequence[Draft]) -> int:
+    """Post, wait for the disk, and tell the last number."""
+    posted = [journal.post(each) for each in posts]
+    await posted[-1].committed
+    return posted[-1].last
+
+
+def question(id: str, session_id: str = "one", state: QuestionState = "open") -> Question:
+    return Question(id=id, session_id=session_id, kind="tool", state=state, title="Run it?")
