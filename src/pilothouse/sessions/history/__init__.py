@@ -1,0 +1,8 @@
+"""Every session on the machine, whoever made it: what lists show, and where its transcript is."""
+
+from __future__ import annotations
+
+from .found import Found, HistoryPage
+from .history import History
+
+__all__ = ["Found", "History", "HistoryPage"]
