@@ -1,0 +1,266 @@
+"""Every setting, in one table: its name, its variable, its default and what it does."""
+
+from __future__ import annotations
+
+from typing import Any, Final, NamedTuple
+
+from .kinds import (
+    ORIGINS,
+    PATH,
+    PATHS,
+    PROGRAM,
+    SWITCH,
+    TEXT,
+    URL,
+    WORDS,
+    Kind,
+    claude_folder,
+    in_config,
+    number,
+    one_of,
+    optional,
+    state_folder,
+    whole,
+)
+
+__all__ = ["ROWS", "TABLE", "Setting", "reference"]
+
+
+class Setting(NamedTuple):
+    """One row of the table."""
+
+    name: str
+    variable: str
+    kind: Kind
+    default: Any
+    """A value, or for a place a function of the environment."""
+    doc: str
+    default_text: str = ""
+
+
+TABLE: Final[tuple[Setting, ...]] = (
+    Setting(
+        "cli_path",
+        "CLAUDE_CODE_PATH",
+        PROGRAM,
+        None,
+        "The Claude Code CLI to run.",
+        "the one on `PATH`, or where its installers put it",
+    ),
+    Setting(
+        "permission_timeout_ms",
+        "PERMISSION_TIMEOUT_MS",
+        whole(0),
+        300_000,
+        "How long a question stays open before it expires and the tool is denied; 0 is forever. "
+        "Time in which the server is down does not count.",
+    ),
+    Setting(
+        "max_sessions",
+        "MAX_SESSIONS",
+        whole(1),
+        10,
+        "How many CLIs may be alive at once. An idle one is closed to make room.",
+    ),
+    Setting(
+        "log_level",
+        "LOG_LEVEL",
+        one_of("debug", "info", "warning", "error"),
+        "info",
+        "The least that is logged, on stderr.",
+    ),
+    Setting(
+        "event_buffer_size",
+        "EVENT_BUFFER_SIZE",
+        whole(1),
+        500,
+        "How many events a status call returns at most.",
+    ),
+    Setting(
+        "host",
+        "PILOTHOUSE_HOST",
+        TEXT,
+        "127.0.0.1",
+        "The address to listen on. One that is not loopback needs `tls_cert`, or `insecure`.",
+    ),
+    Setting(
+        "port",
+        "PILOTHOUSE_PORT",
+        whole(0, 65535),
+        8137,
+        "The port to listen on; 0 is any free one.",
+    ),
+    Setting(
+        "allow_bypass",
+        "PILOTHOUSE_ALLOW_BYPASS",
+        SWITCH,
+        False,
+        "Whether any session may bypass permissions: the one gate for every way to it.",
+    ),
+    Setting(
+        "allowed_roots",
+        "PILOTHOUSE_ALLOWED_ROOTS",
+        PATHS,
+        (),
+        "The folders in and below which sessions may work.",
+        "any folder",
+    ),
+    Setting(
+        "idle_close_s",
+        "PILOTHOUSE_IDLE_CLOSE_S",
+        number(0),
+        1800.0,
+        "After how many idle seconds a CLI is closed; the next message resumes it. 0 is never.",
+    ),
+    Setting(
+        "server_idle_s",
+        "PILOTHOUSE_SERVER_IDLE_S",
+        number(0),
+        900.0,
+        "After how many seconds without a live session, an open question, a watcher or a request "
+        "a server that was started in the background ends itself. 0 is never.",
+    ),
+    Setting(
+        "state_dir",
+        "PILOTHOUSE_STATE_DIR",
+        PATH,
+        state_folder,
+        "Where the journal, the token and the background server's log are.",
+        "`$XDG_STATE_HOME/pilothouse`, else `~/.local/state/pilothouse`",
+    ),
+    Setting(
+        "runtime_dir",
+        "PILOTHOUSE_RUNTIME_DIR",
+        PATH,
+        None,
+        "Where a running server leaves its address and its lock.",
+        "`$XDG_RUNTIME_DIR/pilothouse`, else `run` in `state_dir`",
+    ),
+    Setting(
+        "claude_config_dir",
+        "CLAUDE_CONFIG_DIR",
+        PATH,
+        claude_folder,
+        "Where the CLI keeps its transcripts.",
+        "`~/.claude`",
+    ),
+    Setting(
+        "policy_file",
+        "PILOTHOUSE_POLICY_FILE",
+        PATH,
+        in_config("policy.toml"),
+        "The rules that answer questions before a person is asked.",
+        "`$XDG_CONFIG_HOME/pilothouse/policy.toml`, else `~/.config/pilothouse/policy.toml`",
+    ),
+    Setting(
+        "retention_days",
+        "PILOTHOUSE_RETENTION_DAYS",
+        whole(0),
+        0,
+        "After how many days events of sessions at rest are removed; 0 keeps them.",
+    ),
+    Setting(
+        "session_cap_usd",
+        "PILOTHOUSE_SESSION_CAP_USD",
+        optional(number(0)),
+        None,
+        "What a session may cost, in dollars, before its next turn is refused.",
+    ),
+    Setting(
+        "day_cap_usd",
+        "PILOTHOUSE_DAY_CAP_USD",
+        optional(number(0)),
+        None,
+        "What all sessions of a day may cost, in dollars, before the next turn is refused.",
+    ),
+    Setting(
+        "body_limit",
+        "PILOTHOUSE_BODY_LIMIT",
+        whole(1024),
+        20 * 1024 * 1024,
+        "The largest request, in bytes. Prompts carry images.",
+    ),
+    Setting(
+        "hosts",
+        "PILOTHOUSE_HOSTS",
+        WORDS,
+        (),
+        "Other names by which requests may call the server.",
+        "loopback, and `host`",
+    ),
+    Setting(
+        "origins",
+        "PILOTHOUSE_ORIGINS",
+        ORIGINS,
+        (),
+        "Other origins whose pages may use the server.",
+        "its own alone",
+    ),
+    Setting(
+        "tls_cert",
+        "PILOTHOUSE_TLS_CERT",
+        optional(PATH),
+        None,
+        "The certificate chain to serve https with, as PEM.",
+    ),
+    Setting(
+        "tls_key",
+        "PILOTHOUSE_TLS_KEY",
+        optional(PATH),
+        None,
+        "The certificate's key, as PEM, if it is not in the same file.",
+    ),
+    Setting(
+        "insecure",
+        "PILOTHOUSE_INSECURE",
+        SWITCH,
+        False,
+        "Whether to listen beyond loopback without TLS: everybody on the way can read the token.",
+    ),
+    Setting(
+        "otel_endpoint",
+        "PILOTHOUSE_OTEL_ENDPOINT",
+        optional(URL),
+        None,
+        "Where to send OpenTelemetry traces (OTLP over HTTP).",
+    ),
+    Setting(
+        "simulate",
+        "PILOTHOUSE_SIMULATE",
+        one_of("auto", "always", "never"),
+        "auto",
+        "Whether sessions run on the simulator: `auto` where no CLI or no credential is found.",
+    ),
+    Setting(
+        "partials",
+        "PILOTHOUSE_PARTIALS",
+        SWITCH,
+        True,
+        "Whether CLIs tell their text piece by piece while it is made.",
+    ),
+    Setting(
+        "controls",
+        "PILOTHOUSE_CONTROLS",
+        WORDS,
+        (),
+        "Control requests of the CLI that callers may send, besides those that are allowed anyway.",
+        "none more",
+    ),
+)
+ROWS: Final = {row.name: row for row in TABLE}
+
+
+def reference() -> str:
+    """The table as Markdown, for the documentation."""
+    head = "| setting | variable | default | takes | what |\n|---|---|---|---|---|\n"
+    return head + "".join(f"| {' | '.join(_cells(row))} |\n" for row in TABLE)
+
+
+def _cells(row: Setting) -> tuple[str, ...]:
+    default = row.default_text or ("none" if row.default is None else f"`{_plain(row)}`")
+    return (f"`{row.name}`", f"`{row.variable}`", default, row.kind.allowed, row.doc)
+
+
+def _plain(row: Setting) -> str:
+    default = row.default
+    return f"{default:g}" if isinstance(default, float) else row.kind.write(default)
