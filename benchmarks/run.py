@@ -6,7 +6,16 @@ import subprocess
 import sys
 from pathlib import Path
 
-NAMES = ("streaming", "permissions", "import_time", "idle_clients", "simulator", "journal")
+NAMES = (
+    "streaming",
+    "permissions",
+    "import_time",
+    "idle_clients",
+    "simulator",
+    "journal",
+    "history",
+    "engine",
+)
 
 
 def main() -> int:

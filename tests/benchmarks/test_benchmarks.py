@@ -36,7 +36,9 @@ def check_figures(figures: dict[str, Any]) -> None:
     assert {"peer", "vs_peer", "rounds"} <= figures.keys()
 
 
-@pytest.mark.parametrize("name", ["streaming", "permissions", "import_time", "idle_clients"])
+@pytest.mark.parametrize(
+    "name", ["streaming", "permissions", "import_time", "idle_clients", "history"]
+)
 def test_a_benchmark_prints_one_line_with_its_figures_and_target(name: str) -> None:
     figures = run_quick(name)
     assert figures["name"] == name
@@ -90,3 +92,12 @@ def test_the_fake_cli_asks_as_often_as_it_is_told() -> None:
     asked = [one["request_id"] for one in messages if one["type"] == "control_request"]
     assert len(set(asked)) == 3
     assert messages[-1]["type"] == "result"
+
+
+def test_the_benchmark_of_the_engine_prints_rates_latencies_and_memory() -> None:
+    figures = run_quick("engine")
+    assert figures["name"] == "engine"
+    assert figures["target"]
+    assert min(figures[key] for key in ("ours", "limit", "vs_limit")) > 0
+    assert min(figures["fan_out"].values()) > 0
+    assert figures["idle_session_kib"] != 0

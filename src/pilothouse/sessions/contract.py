@@ -60,6 +60,8 @@ __all__ = [
 State = Literal["active", "awaiting_input", "done", "error", "interrupted"]
 QuestionKind = Literal["tool", "plan", "questions", "elicitation"]
 QuestionState = Literal["open", "answered", "withdrawn", "expired"]
+QuestionFilter = Literal["decidable", "open", "answered", "withdrawn", "expired", "any"]
+"""Which questions are listed; `decidable` are those that take an answer."""
 JsonObject = dict[str, Any]
 Content = str | list[JsonObject]
 """A text, or content blocks as the Messages API has them."""
@@ -536,7 +538,7 @@ class Engine(Protocol):
         self, *, cwd: str | None = None, limit: int = 50, offset: int = 0, live: bool = False
     ) -> Listing: ...
     async def questions(
-        self, *, session_id: str | None = None, state: QuestionState | None = "open"
+        self, *, session_id: str | None = None, state: QuestionFilter = "decidable"
     ) -> Sequence[Question]: ...
     async def question(self, question_id: str) -> Question: ...
 

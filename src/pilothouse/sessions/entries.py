@@ -17,6 +17,7 @@
     question.closed     QuestionClosed
     question.decided    QuestionDecided
     turn.ended          TurnEnded
+    rules.kept          RulesKept
 
 Everything the engine knows of a session can be told again from these alone.
 """
@@ -28,6 +29,7 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Struct, field
 
+from pilothouse.protocol.permissions import PermissionMode
 from pilothouse.protocol.wire import encode_json
 
 from .answers import Answer
@@ -50,6 +52,7 @@ __all__ = [
     "QuestionDecided",
     "QuestionOpened",
     "Record",
+    "RulesKept",
     "SessionLinked",
     "SessionStarted",
     "SessionStopped",
@@ -98,6 +101,8 @@ class OptionsChanged(Record, frozen=True, tag="options.changed"):
     """What the next start of a CLI will be given."""
 
     options: SessionOptions
+    mode: PermissionMode | None = None
+    """The mode it was switched to, if it was: perhaps back to the one in the options."""
 
 
 class PromptSaid(Record, frozen=True, tag="prompt.said"):
@@ -184,6 +189,13 @@ class TurnEnded(Record, frozen=True, tag="turn.ended"):
     text: str = ""
 
 
+class RulesKept(Record, frozen=True, tag="rules.kept"):
+    """What need not be asked again in this session. A CLI forgets it when it ends."""
+
+    rules: list[str]
+    """As the CLI's settings have them: `Bash(make test)`."""
+
+
 AnyRecord = (
     SessionStarted
     | SessionStopped
@@ -199,6 +211,7 @@ AnyRecord = (
     | QuestionClosed
     | QuestionDecided
     | TurnEnded
+    | RulesKept
 )
 
 KINDS: Final = (

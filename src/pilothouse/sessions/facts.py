@@ -79,6 +79,8 @@ class Facts(Struct, omit_defaults=True):
     """Why it is in `error` or was interrupted."""
     cwd: str = ""
     options: SessionOptions = SessionOptions()
+    rules: list[str] = field(default_factory=list[str])
+    """What a person has allowed for the whole session."""
     label: str | None = None
     caps: Caps = Caps()
     origin: str = "start"

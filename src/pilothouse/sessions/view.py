@@ -58,6 +58,7 @@ from .entries import (
     QuestionClosed,
     QuestionDecided,
     QuestionOpened,
+    RulesKept,
     SessionLinked,
     SessionStarted,
     SessionStopped,
@@ -260,6 +261,7 @@ class View(Facts):
 
     def _options_changed(self, record: OptionsChanged) -> None:
         self._take_options(record.options)
+        self.mode = record.mode or self.mode
 
     def _take_options(self, options: SessionOptions) -> None:
         if options.mode != self.options.mode:
@@ -352,6 +354,9 @@ class View(Facts):
             self._signal("resolved")
             self._settle()
 
+    def _rules_kept(self, record: RulesKept) -> None:
+        self.rules += [rule for rule in record.rules if rule not in self.rules]
+
     # Turns
 
     def _turn_ended(self, turn: Turn) -> None:
@@ -370,7 +375,9 @@ class View(Facts):
         self.turns += 1
         self.cost_usd += record.cost_usd
         self.tokens = _sum(self.tokens, record.tokens)
-        self.result = record.text[:RESULT]
+        if record.outcome != "interrupted":
+            # What a CLI says there is a diagnosis of its own, meant for nobody.
+            self.result = record.text[:RESULT]
 
     def _close_range(self) -> None:
         self.last_turn_range = (self.turn_first_seq, self.last_seq)
@@ -417,6 +424,7 @@ class View(Facts):
         QuestionClosed: _question_closed,
         QuestionDecided: _question_decided,
         TurnEnded: _turn_recorded,
+        RulesKept: _rules_kept,
     }
 
     _learns: ClassVar[dict[type[Any], Callable[[Any, Any], None]]] = {

@@ -11,7 +11,17 @@ Texts for people are escaped (see `describing`); `input`, `plan` and `schema` ar
 
 from .checking import check
 from .posing import closed, decided, pose, same
-from .settling import elicited, settled
+from .settling import elicited, session_rules, settled
 from .statements import statement
 
-__all__ = ["check", "closed", "decided", "elicited", "pose", "same", "settled", "statement"]
+__all__ = [
+    "check",
+    "closed",
+    "decided",
+    "elicited",
+    "pose",
+    "same",
+    "session_rules",
+    "settled",
+    "statement",
+]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pilothouse.client import permissions as client
 from pilothouse.client.elicitation import ElicitationAnswer
 from pilothouse.client.permissions import PermissionRequest, PlanRequest, QuestionRequest
+from pilothouse.protocol import AddRules, PermissionAllow, PermissionRule
 from pilothouse.sessions.answers import (
     Allow,
     Answer,
@@ -25,7 +26,7 @@ from pilothouse.sessions.answers import (
 from . import plan
 from .describing import escape
 
-__all__ = ["elicited", "settled"]
+__all__ = ["elicited", "session_rules", "settled"]
 
 
 def settled(request: PermissionRequest, answer: Answer) -> client.Answer:
@@ -52,6 +53,25 @@ def settled(request: PermissionRequest, answer: Answer) -> client.Answer:
             return client.RejectPlan("The user implements the plan in a new session.", stop=True)
         case _:
             raise TypeError(f"{type(answer).__name__} is no answer to {request.tool_name}")
+
+
+def session_rules(request: PermissionRequest, answer: client.Answer) -> list[str]:
+    """What the answer allows for the rest of the session, as the CLI's settings would have it."""
+    result = client.settle(request, answer)
+    if not isinstance(result, PermissionAllow) or not result.updated_permissions:
+        return []
+    return [
+        _rule_text(rule)
+        for update in result.updated_permissions
+        if isinstance(update, AddRules)
+        and update.behavior == "allow"
+        and update.destination == "session"
+        for rule in update.rules
+    ]
+
+
+def _rule_text(rule: PermissionRule) -> str:
+    return f"{rule.tool_name}({rule.rule_content})" if rule.rule_content else rule.tool_name
 
 
 def _or(text: str, default: str) -> str:

@@ -1,0 +1,173 @@
+"""What one live CLI asks: each ask becomes a question, and the CLI waits here for its answer.
+
+An ask goes policy -> journal -> people. Its answer is committed before the CLI hears it, so an
+answer that anybody has seen is never given a second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from msgspec.structs import replace
+
+from pilothouse.client.elicitation import ElicitationAnswer, ElicitationRequest
+from pilothouse.client.permissions import Answer as ClientAnswer
+from pilothouse.client.permissions import PermissionRequest
+from pilothouse.errors import BypassNotAllowed
+
+from .answers import Allow, Answer, Decline, Deny
+from .contract import Question
+from .entries import QuestionClosed, QuestionOpened, RulesKept
+from .policy import Ask, Decision, PolicyFile
+from .questions import check, elicited, pose, session_rules, settled
+from .scribe import Scribe
+from .view import View
+
+__all__ = ["Asking"]
+
+Spawn = Callable[[Coroutine[Any, Any, None]], object]
+
+
+class Asking:
+    """The questions of one CLI that wait for an answer."""
+
+    def __init__(
+        self,
+        scribe: Scribe,
+        view: View,
+        policy: PolicyFile,
+        *,
+        timeout_ms: int,
+        bypass_allowed: bool,
+        spawn: Spawn,
+    ) -> None:
+        self._scribe = scribe
+        self._view = view
+        self._policy = policy
+        self._timeout_ms = timeout_ms
+        self._bypass_allowed = bypass_allowed
+        self._spawn = spawn
+        self._waiting: dict[str, asyncio.Future[Answer]] = {}
+        self._timers: dict[str, asyncio.TimerHandle] = {}
+
+    @property
+    def handlers(self) -> dict[str, Any]:
+        """What a client is given to answer its CLI with."""
+        return {"on_permission": self.permission, "on_elicitation": self.elicitation}
+
+    async def permission(self, request: PermissionRequest) -> ClientAnswer:
+        """May this tool run, is this plan right, which option?"""
+        answer = settled(request, await self._ask(request))
+        rules = session_rules(request, answer)
+        if rules:
+            self._scribe.write(self._view, RulesKept(rules=rules))
+        return answer
+
+    async def elicitation(self, request: ElicitationRequest) -> ElicitationAnswer:
+        """What an MCP server wants to know."""
+        return elicited(await self._ask(request))
+
+    def give(self, question_id: str, answer: Answer) -> None:
+        """Let the CLI have an answer that is committed. One that withdrew its ask gets none."""
+        waiting = self._waiting.get(question_id)
+        if waiting is not None and not waiting.done():
+            waiting.set_result(answer)
+
+    def close(self) -> None:
+        """Stop every clock: nobody waits here any more."""
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+
+    async def _ask(self, request: PermissionRequest | ElicitationRequest) -> Answer:
+        question, decision = self._posed(request)
+        if _is_final(question, decision):
+            return await self._decided(question, decision)
+        waiting = asyncio.get_running_loop().create_future()
+        self._waiting[question.id] = waiting
+        try:
+            await self._scribe.write(self._view, QuestionOpened(question=question)).committed
+            self._start_clock(question)
+            return await waiting
+        except asyncio.CancelledError:
+            self._withdraw(question.id)
+            raise
+        finally:
+            self._waiting.pop(question.id, None)
+            self._stop_clock(question.id)
+
+    def _posed(self, request: PermissionRequest | ElicitationRequest) -> tuple[Question, Decision]:
+        now = self._scribe.clock()
+        question = pose(
+            request,
+            session_id=self._view.session_id,
+            cwd=self._view.cwd,
+            label=self._view.label,
+            mode=self._view.mode,
+            now=now,
+            expires_at=now + self._timeout_ms if self._timeout_ms else None,
+            bypass_allowed=self._bypass_allowed,
+        )
+        self._policy.refresh()
+        decision = self._policy.policy.decide(Ask.of(question))
+        return replace(question, rule=decision.rule), decision
+
+    async def _decided(self, question: Question, decision: Decision) -> Answer:
+        """What the policy says, with the rule that says it, as one entry after the other."""
+        answer = self._verdict(question, decision)
+        closed = QuestionClosed(
+            id=question.id, state="answered", answer=answer, by="policy", rule=decision.rule
+        )
+        records = (QuestionOpened(question=question), closed)
+        await self._scribe.write(self._view, *records).committed
+        return answer
+
+    def _verdict(self, question: Question, decision: Decision) -> Answer:
+        if question.kind == "elicitation":
+            return Decline()
+        if decision.verdict == "deny":
+            return Deny(reason=decision.reason or f"The policy denies it ({decision.rule}).")
+        try:
+            check(question, Allow(), bypass_allowed=self._bypass_allowed)
+        except BypassNotAllowed as error:
+            return Deny(reason=str(error))
+        return Allow()
+
+    def _withdraw(self, question_id: str) -> None:
+        # Whoever ended the CLI, or answered, has closed it already.
+        question = self._view.questions.get(question_id)
+        if question is not None and question.state == "open":
+            record = QuestionClosed(
+                id=question_id, state="withdrawn", because="Claude Code no longer asks"
+            )
+            self._scribe.write(self._view, record)
+
+    def _start_clock(self, question: Question) -> None:
+        if self._timeout_ms and question.id in self._waiting:
+            loop = asyncio.get_running_loop()
+            self._timers[question.id] = loop.call_later(
+                self._timeout_ms / 1000, lambda: self._spawn(self._expire(question.id))
+            )
+
+    def _stop_clock(self, question_id: str) -> None:
+        timer = self._timers.pop(question_id, None)
+        if timer is not None:
+            timer.cancel()
+
+    async def _expire(self, question_id: str) -> None:
+        question = self._view.questions.get(question_id)
+        if question is None or question.state != "open":
+            return
+        reason = f"Nobody answered within {self._timeout_ms / 1000:g} s; the question has expired."
+        record = QuestionClosed(id=question_id, state="expired", by="timeout", because=reason)
+        await self._scribe.write(self._view, record).committed
+        self.give(question_id, Decline() if question.kind == "elicitation" else Deny(reason=reason))
+
+
+def _is_final(question: Question, decision: Decision) -> bool:
+    # A yes is no answer to a question that wants a choice or values.
+    if decision.verdict == "allow":
+        return question.kind in ("tool", "plan")
+    return decision.verdict == "deny"

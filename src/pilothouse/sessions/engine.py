@@ -1,0 +1,40 @@
+"""The engine in this process: it owns sessions and their journal, and is the one writer.
+
+    Registry        which sessions there are and which may run
+      Talking       start, say, cancel, interrupt, stop, fork, set_mode
+        Answering   answer
+        Controlling what a live CLI is asked
+      Reporting     status, list, read, watch, policy, cost, health
+
+Every verb keeps what it was told before it acts, and returns once that is committed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pilothouse.settings import Settings
+
+from .answering import Answering
+from .control import Controlling
+from .journal.contract import Journal
+from .journal.sqlite import SqliteJournal
+from .reporting import Reporting
+
+__all__ = ["SessionEngine"]
+
+
+class SessionEngine(Answering, Controlling, Reporting):
+    """Implements `contract.Engine` with CLIs of this machine."""
+
+    @classmethod
+    async def open(
+        cls, settings: Settings, *, journal: Journal | None = None, **parts: Any
+    ) -> Self:
+        """Open the journal, tell every session again, and note what ended while nobody looked."""
+        if journal is None:
+            settings.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+            journal = await SqliteJournal.open(settings.state_dir / "journal.db")
+        engine = cls(settings, journal, **parts)
+        await engine.recover()
+        return engine

@@ -1,0 +1,279 @@
+"""The sessions an engine has: which there are, which may run, and what is told of them again."""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pilothouse.client.client import Client, Sink
+from pilothouse.client.options import Options
+from pilothouse.errors import CapReached, TooManySessions, UnknownQuestion, UnknownSession
+from pilothouse.settings import Settings
+
+from .contract import Question
+from .entries import AnyRecord, SessionStarted
+from .gate import OperatorGate
+from .history import History
+from .journal.contract import Journal, KeyRow, Snapshot
+from .keys import Keys
+from .launching import client_options, permitted_directory
+from .policy import PolicyFile
+from .scribe import Scribe, day_of
+from .services import ClientMaker, Services
+from .session import Session
+from .view import View
+from .writers import Writers
+
+__all__ = ["PAGE", "Registry"]
+
+log = logging.getLogger("pilothouse")
+
+PAGE = 1000
+"""Entries that are read at once."""
+DAY = 24 * 60 * 60 * 1000
+HOUSEKEEPING = 60 * 60.0
+"""Seconds between two looks for what is no longer to be kept."""
+
+
+def _client(options: Options, *, sink: Sink) -> Client:
+    return Client(options, sink=sink)
+
+
+class Registry:
+    """What every verb of an engine stands on."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        journal: Journal,
+        *,
+        cli_path: str | Path | None = None,
+        simulated: bool = False,
+        env: Mapping[str, str] | None = None,
+        inherit_env: bool = True,
+        make_client: ClientMaker = _client,
+    ) -> None:
+        self.journal = journal
+        self.scribe = Scribe(journal)
+        self.keys = Keys(journal)
+        self.sessions: dict[str, Session] = {}
+        self.started_at = self.scribe.clock()
+        self._housekeeping: asyncio.Task[None]
+        self._spent_today = (day_of(self.started_at), 0.0)
+        self.services = Services(
+            settings=settings,
+            journal=journal,
+            scribe=self.scribe,
+            policy=PolicyFile(settings.policy_file, home=_home(env)),
+            history=History(settings.claude_config_dir, index=settings.state_dir / "history.index"),
+            writers=Writers(settings.runtime_dir / "writers"),
+            gate=OperatorGate(allowed=settings.allow_bypass),
+            make_client=make_client,
+            make_room=self._make_room,
+            turn_ended=self._count,
+            check_caps=self.check_caps,
+            is_capped=self.is_capped,
+            cli_path=cli_path or settings.cli_path,
+            simulated=simulated,
+            env=dict(env or {}),
+            inherit_env=inherit_env,
+        )
+
+    # Life
+
+    async def recover(self) -> None:
+        """Tell every session again, and note what ended while nobody looked."""
+        today = self._spent_today[0]
+        spent = await self.journal.costs("day", day=today)
+        self._spent_today = (today, sum(line.usd for line in spent))
+        for snapshot in await self.journal.sessions():
+            view = await self._retold(snapshot)
+            session = self.sessions[view.session_id] = Session(self.services, view)
+            if view.live or view.busy or view.open_questions:
+                session.lost("the server ended")
+        self._housekeeping = self.services.tasks.spawn(self._keep_house())
+
+    async def _retold(self, snapshot: Snapshot) -> View:
+        try:
+            view = View.restore(snapshot)
+        except ValueError:
+            view = View(session_id=snapshot.session_id)
+        cursor = view.last_seq
+        while True:
+            batch = await self.journal.read(
+                cursor, session_id=view.session_id, limit=PAGE, partials=False
+            )
+            for event in batch.events:
+                view.apply(event.seq, event.kind, event.at, bytes(event.body))
+            if not batch.events:
+                return view
+            cursor = batch.events[-1].seq
+
+    async def retain(self) -> int:
+        """Forget the sessions that the retention setting no longer keeps; how many entries."""
+        days = self.services.settings.retention_days
+        if not days:
+            return 0
+        at_work = [name for name, each in self.sessions.items() if each.is_at_work]
+        before = self.scribe.clock() - days * DAY
+        removed = await self.journal.retain(before=before, keep=at_work)
+        kept = {snapshot.session_id for snapshot in await self.journal.sessions()}
+        for name in [name for name in self.sessions if name not in kept]:
+            if not self.sessions[name].is_at_work:
+                del self.sessions[name]
+        return removed
+
+    async def _keep_house(self) -> None:
+        while True:
+            await self.retain()
+            await asyncio.sleep(HOUSEKEEPING)
+
+    async def aclose(self) -> None:
+        """End every CLI in order, and close the journal."""
+        self.services.is_closing = True
+        self._housekeeping.cancel()
+        closing = (
+            each.close("the server stopped", decidable=True) for each in self.sessions.values()
+        )
+        # What goes wrong with one is logged, and keeps no other and no file open.
+        await asyncio.gather(*closing, return_exceptions=True)
+        await self.services.tasks.settle()
+        await self.journal.aclose()
+
+    # Which session
+
+    async def known(self, session_id: str) -> Session:
+        return await self.session(session_id, adopt=False)
+
+    async def session(self, session_id: str, *, adopt: bool = True) -> Session:
+        """One of ours, or one that was made elsewhere and has a transcript."""
+        session = self.sessions.get(session_id)
+        if session is not None:
+            return session
+        found = await self.services.history.find(session_id) if adopt else None
+        if found is None or found.cwd is None:
+            raise UnknownSession(
+                f"there is no session {session_id}", advice=self._nearest(session_id)
+            )
+        if session_id in self.sessions:
+            return self.sessions[session_id]
+        view = View(session_id=session_id)
+        cwd = permitted_directory(found.cwd, self.services.settings.allowed_roots)
+        record = SessionStarted(
+            cwd=cwd, origin="adopted", title=found.title, claude_session_id=session_id
+        )
+        session = self.sessions[session_id] = Session(self.services, view)
+        await session.write(record).committed
+        return session
+
+    def _nearest(self, session_id: str) -> str:
+        near = difflib.get_close_matches(session_id, self.sessions, n=3, cutoff=0.4)
+        return f"did you mean {', '.join(near)}?" if near else "list the sessions"
+
+    async def asked(self, question_id: str) -> tuple[Question, Session | None]:
+        """The question, and the session that still takes an answer to it."""
+        question = await self.journal.question(question_id)
+        if question is None or question.decidable:
+            for session in self.sessions.values():
+                held = session.view.questions.get(question_id)
+                if held is not None:
+                    return held, session
+            # Settled a moment ago, perhaps: what it came to is not committed yet.
+            await self.journal.post([]).committed
+            question = await self.journal.question(question_id)
+        if question is None:
+            raise UnknownQuestion(
+                f"there is no question {question_id}", advice="list the open questions"
+            )
+        return question, None
+
+    async def keep_new(
+        self,
+        session: Session,
+        records: Sequence[AnyRecord],
+        *,
+        before: Sequence[tuple[View, AnyRecord]] = (),
+        keys: Sequence[KeyRow] = (),
+    ) -> None:
+        try:
+            pairs = [*before, *((session.view, record) for record in records)]
+            posted = self.scribe.write_all(pairs, keys=keys)
+            self.sessions[session.session_id] = session
+            await posted.committed
+        except BaseException:
+            session.give_up()
+            raise
+
+    # Limits
+
+    def check_wanted(self, record: SessionStarted) -> None:
+        """Refuse options that no CLI may be started with, before anything is kept."""
+        options = client_options(
+            record.options,
+            cwd=record.cwd,
+            mode=record.options.mode,
+            allow_bypass=self.services.gate.allowed,
+            partials=False,
+            cli_path=None,
+            env={},
+            inherit_env=False,
+            conversation={},
+            handlers={},
+        )
+        self.services.gate.check_options(options)
+
+    def is_capped(self, view: View) -> bool:
+        """Whether a limit is set to what the session may cost."""
+        return self._session_cap(view) is not None or self.services.settings.day_cap_usd is not None
+
+    def _session_cap(self, view: View) -> float | None:
+        own = view.caps.session_usd
+        return self.services.settings.session_cap_usd if own is None else own
+
+    def check_caps(self, view: View) -> None:
+        cap = self._session_cap(view)
+        if cap is not None and view.cost_usd >= cap:
+            raise CapReached(
+                f"session {view.session_id} has cost ${view.cost_usd:.4f} of ${cap:g}",
+                advice="start a new session, or raise session_cap_usd",
+            )
+        today, day_cap = self.spent_today(), self.services.settings.day_cap_usd
+        if day_cap is not None and today >= day_cap:
+            raise CapReached(
+                f"today's sessions have cost ${today:.4f} of ${day_cap:g}",
+                advice="go on tomorrow, or raise day_cap_usd",
+            )
+
+    def spent_today(self) -> float:
+        day = day_of(self.scribe.clock())
+        if day != self._spent_today[0]:
+            self._spent_today = (day, 0.0)
+        return self._spent_today[1]
+
+    def _count(self, usd: float) -> None:
+        self._spent_today = (day_of(self.scribe.clock()), self.spent_today() + usd)
+
+    def _make_room(self, *excluded: str) -> asyncio.Task[None] | None:
+        others = [each for name, each in self.sessions.items() if name not in excluded]
+        live = [each for each in others if each.has_cli]
+        if len(live) < self.services.settings.max_sessions:
+            return None
+        idle = min((each for each in live if each.is_idle), key=_last_used, default=None)
+        if idle is None:
+            raise TooManySessions(
+                f"{len(live)} sessions run and none of them is idle",
+                advice="wait for one, stop one, or raise MAX_SESSIONS",
+            )
+        return idle.retire()
+
+
+def _last_used(session: Session) -> int:
+    return session.last_used
+
+
+def _home(env: Mapping[str, str] | None) -> Path | None:
+    home = (env or {}).get("HOME")
+    return None if home is None else Path(home)

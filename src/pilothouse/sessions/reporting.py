@@ -1,0 +1,140 @@
+"""The engine's verbs that only tell: status, lists, events, policy, cost, health."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from typing import Literal
+
+from pilothouse import __version__
+
+from .contract import (
+    Batch,
+    CostReport,
+    DryRun,
+    Health,
+    JsonObject,
+    Listing,
+    PolicyReport,
+    Question,
+    QuestionFilter,
+    Status,
+)
+from .listing import merged
+from .output import lines_of
+from .policy import Policy, dry_run
+from .registry import PAGE, Registry
+
+__all__ = ["Reporting"]
+
+
+class Reporting(Registry):
+    """Tells what there is."""
+
+    async def status(self, session_id: str, *, output_lines: int = 0) -> Status:
+        """Everything about one session at this moment."""
+        session = await self.session(session_id, adopt=False)
+        if not output_lines:
+            return session.status()
+        limit = self.services.settings.event_buffer_size
+        batch = await self.journal.read_back(None, session_id=session_id, limit=limit)
+        return session.status(lines_of(batch.events, output_lines))
+
+    async def list(
+        self, *, cwd: str | None = None, limit: int = 50, offset: int = 0, live: bool = False
+    ) -> Listing:
+        """Every session, ours and those on disk, the most recent first."""
+        ours = [each.view for each in self.sessions.values() if each.has_cli or not live]
+        if live:
+            return merged(ours, None, cwd=cwd, limit=limit, offset=offset)
+        page = await self.services.history.list(cwd=cwd, limit=offset + limit + len(ours))
+        return merged(ours, page, cwd=cwd, limit=limit, offset=offset)
+
+    async def read(
+        self, after: int = 0, *, session_id: str | None = None, limit: int = 500
+    ) -> Batch:
+        """A page of events after a cursor."""
+        limit = min(limit, self.services.settings.event_buffer_size)
+        return await self.journal.read(after, session_id=session_id, limit=limit)
+
+    async def watch(
+        self, after: int | None = None, *, session_id: str | None = None
+    ) -> AsyncGenerator[Batch]:
+        """Events from a cursor on (None: from now on), as they are committed, without an end."""
+        cursor = self.journal.last if after is None else after
+        while True:
+            batch = await self.journal.read(cursor, session_id=session_id, limit=PAGE)
+            cursor = batch.cursor
+            if batch.events or batch.gaps:
+                yield batch
+            else:
+                await self.journal.wait(cursor, session_id=session_id)
+
+    async def policy(self) -> PolicyReport:
+        """The rules in force, and what is wrong with the file if anything is."""
+        self.services.policy.refresh()
+        return self.services.policy.report()
+
+    async def policy_dry_run(self, text: str) -> DryRun:
+        """What would have been decided otherwise under these rules."""
+        changed = Policy.parse(text)
+        asked = await self.journal.questions()
+        return await asyncio.to_thread(dry_run, asked, self.services.policy.policy, changed)
+
+    async def cost(
+        self,
+        by: Literal["turn", "session", "project", "day"] = "session",
+        *,
+        session_id: str | None = None,
+        since: int | None = None,
+    ) -> CostReport:
+        """What was spent."""
+        lines = await self.journal.costs(by, session_id=session_id, since=since)
+        return CostReport(
+            by=by,
+            lines=lines,
+            total_usd=sum(line.usd for line in lines),
+            today_usd=self.spent_today(),
+            day_cap_usd=self.services.settings.day_cap_usd,
+        )
+
+    async def settings(self) -> JsonObject:
+        """Every setting with its value and where it came from."""
+        return {
+            name: {"value": value, "source": source}
+            for name, value, source in self.services.settings.describe()
+        }
+
+    async def health(self) -> Health:
+        """Whether it can do its work."""
+        views = [each.view for each in self.sessions.values()]
+        failed = self.journal.failed
+        return Health(
+            ok=failed is None,
+            version=__version__,
+            live=sum(each.has_cli for each in self.sessions.values()),
+            sessions=len(views),
+            questions=sum(len(view.open_questions) for view in views),
+            cursor=self.journal.last,
+            simulated=self.services.simulated,
+            started_at=self.started_at,
+            problem=None if failed is None else str(failed),
+        )
+
+    async def questions(
+        self, *, session_id: str | None = None, state: QuestionFilter = "decidable"
+    ) -> Sequence[Question]:
+        """Questions in the order they were asked: those that take an answer, or as `state` says."""
+        if state == "decidable":
+            return self._decidable(session_id)
+        stored = None if state == "any" else state
+        return await self.journal.questions(session_id=session_id, state=stored)
+
+    def _decidable(self, session_id: str | None) -> list[Question]:
+        views = [each.view for name, each in self.sessions.items() if session_id in (None, name)]
+        every = [question for view in views for question in view.questions.values()]
+        return sorted(every, key=lambda question: question.opened_at)
+
+    async def question(self, question_id: str) -> Question:
+        """One question, in whatever state it is."""
+        return (await self.asked(question_id))[0]

@@ -1,0 +1,158 @@
+"""Writes to the journal and tells the view, in one step: what is known is what is written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pilothouse.client.turns import Turn
+from pilothouse.errors import JournalError
+from pilothouse.protocol import LineRejected, Message, StreamEvent
+from pilothouse.protocol.wire import encode_json
+
+from .contract import Question
+from .entries import (
+    CLI,
+    NOISE,
+    PARTIAL,
+    AnyRecord,
+    QuestionClosed,
+    QuestionDecided,
+    QuestionOpened,
+    encode_record,
+)
+from .journal.contract import Changes, CostRow, Draft, Journal, KeyRow, Posted
+from .questions import closed, decided
+from .view import View, record_of
+
+__all__ = ["Scribe", "day_of", "now_ms"]
+
+
+def now_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+class Scribe:
+    """The one hand that writes. Every entry is numbered, told to its view and posted at once."""
+
+    def __init__(self, journal: Journal, *, clock: Callable[[], int] = now_ms) -> None:
+        self._journal = journal
+        self.clock = clock
+
+    def write(self, view: View, *records: AnyRecord, keys: Sequence[KeyRow] = ()) -> Posted:
+        """Add records of one session, in one transaction."""
+        return self.write_all([(view, record) for record in records], keys=keys)
+
+    def write_all(
+        self, pairs: Sequence[tuple[View, AnyRecord]], *, keys: Sequence[KeyRow] = ()
+    ) -> Posted:
+        """Add records of several sessions, in one transaction."""
+        self._check()
+        at, first = self.clock(), self._journal.next
+        drafts: list[Draft] = []
+        questions: list[Question] = []
+        for number, (view, record) in enumerate(pairs, first):
+            kind, body = encode_record(record)
+            drafts.append(Draft(view.session_id, kind, at, body))
+            row = _question_after(view, record, at)
+            questions += [] if row is None else [row]
+            view.apply_record(number, at, record)
+        return self._journal.post(drafts, Changes(questions=questions, keys=keys))
+
+    def lines(
+        self, view: View, events: Sequence[Message | LineRejected], kinds: set[type[Any]]
+    ) -> list[Turn]:
+        """Add what a CLI wrote; the turns that ended with it are noted in the same transaction."""
+        if self._journal.failed is not None:
+            # Whoever reads from a CLI must not fail; that nothing is kept is told by `failed`.
+            return []
+        at, first = self.clock(), self._journal.next
+        session_id = view.session_id
+        if kinds == _PIECES_ALONE:
+            self._journal.post([Draft(session_id, PARTIAL, at, _raw(event)) for event in events])
+            view.skip(first + len(events) - 1, at)
+            return []
+        drafts: list[Draft] = []
+        turns: list[Turn] = []
+        for number, event in enumerate(events, first):
+            draft = _line(session_id, event, at)
+            drafts.append(draft)
+            if draft.kind == CLI and isinstance(event, Message):
+                turns += view.apply(number, CLI, at, draft.body, event)
+            else:
+                view.skip(number, at)
+        drafts += self._endings(view, turns, at, first + len(drafts))
+        self._journal.post(drafts, self._sums(view, turns, at))
+        return turns
+
+    def _check(self) -> None:
+        # The view must not know what was never written.
+        if self._journal.failed is not None:
+            raise JournalError(f"nothing can be kept any more: {self._journal.failed}")
+
+    def _endings(self, view: View, turns: Sequence[Turn], at: int, first: int) -> list[Draft]:
+        drafts: list[Draft] = []
+        for number, turn in enumerate(turns, first):
+            record = record_of(turn)
+            kind, body = encode_record(record)
+            drafts.append(Draft(view.session_id, kind, at, body))
+            view.apply_record(number, at, record)
+        return drafts
+
+    def save(self, view: View) -> bool:
+        """Keep a snapshot, so that a restart need not read all of it again; False: not now."""
+        snapshot = view.snapshot()
+        if snapshot is not None and self._journal.failed is None:
+            self._journal.post([], Changes(snapshots=[snapshot]))
+        return snapshot is not None
+
+    def _sums(self, view: View, turns: Sequence[Turn], at: int) -> Changes | None:
+        if not turns:
+            return None
+        return Changes(costs=[_cost(view, turn, at) for turn in turns if turn.result is not None])
+
+
+_PIECES_ALONE: set[type[Any]] = {StreamEvent}
+
+
+def _raw(event: Message | LineRejected) -> bytes:
+    return event.raw if isinstance(event, Message) else event.line
+
+
+def _line(session_id: str, event: Message | LineRejected, at: int) -> Draft:
+    if isinstance(event, LineRejected):
+        text = encode_json(event.line.decode("utf-8", "replace"))
+        return Draft(session_id, NOISE, at, text)
+    return Draft(session_id, PARTIAL if type(event) is StreamEvent else CLI, at, event.raw)
+
+
+def _question_after(view: View, record: AnyRecord, at: int) -> Question | None:
+    match record:
+        case QuestionOpened():
+            return record.question
+        case QuestionClosed():
+            question = view.questions.get(record.id)
+            return None if question is None else closed(question, record, at)
+        case QuestionDecided():
+            question = view.questions.get(record.id)
+            return None if question is None else decided(question, record, at)
+        case _:
+            return None
+
+
+def _cost(view: View, turn: Turn, at: int) -> CostRow:
+    return CostRow(
+        session_id=view.session_id,
+        project=view.cwd,
+        at=at,
+        day=day_of(at),
+        usd=turn.cost_usd,
+        tokens=record_of(turn).tokens,
+    )
+
+
+def day_of(at: int) -> str:
+    """The local date of a moment, as 2026-01-31."""
+    return time.strftime("%Y-%m-%d", time.localtime(at / 1000))

@@ -1,0 +1,177 @@
+"""An engine with one CLI behind it, simulated or real, in a folder of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pilothouse.sessions.answers import Answer
+from pilothouse.sessions.contract import Batch, Event, Question, Say, SessionOptions, Start, Status
+from pilothouse.sessions.engine import SessionEngine
+from pilothouse.settings import Settings, load
+from pilothouse.testing.clis import RealCLI, SimulatedCLI
+
+DEADLINE = 30.0
+
+
+class House:
+    """One engine at a time over one state folder; `open` again after `close` or `crash`."""
+
+    def __init__(self, cli: SimulatedCLI | RealCLI, folder: Path) -> None:
+        self.cli = cli
+        self.folder = folder
+        self._others: list[SessionEngine] = []
+        self.engine: SessionEngine = None  # type: ignore[assignment]  # `open` sets it
+
+    @property
+    def cwd(self) -> Path:
+        return self.cli.cwd
+
+    @property
+    def is_real(self) -> bool:
+        return isinstance(self.cli, RealCLI)
+
+    def settings(self, **flags: Any) -> Settings:
+        env = {
+            "HOME": str(self.folder / "operator"),
+            "CLAUDE_CONFIG_DIR": str(self.cli.home / ".claude"),
+        }
+        return load(env=env, flags=flags)
+
+    async def open(self, **flags: Any) -> SessionEngine:
+        """Open the engine on this house's journal."""
+        options = self.cli.options()
+        self.engine = await SessionEngine.open(
+            self.settings(**flags),
+            cli_path=options.cli_path,
+            env=options.env,
+            inherit_env=False,
+            simulated=isinstance(self.cli, SimulatedCLI),
+        )
+        return self.engine
+
+    async def close(self) -> None:
+        await self.engine.aclose()
+
+    async def crashed(self) -> SessionEngine:
+        """Another engine, on the journal as a crash of the first one would leave it now."""
+        state = self.folder / "crashed"
+        state.mkdir()
+        await self.engine.journal.post([]).committed
+        await self.engine.journal.backup(state / "journal.db")
+        return await self.another(state_dir=str(state))
+
+    async def another(self, **flags: Any) -> SessionEngine:
+        """One more engine for the same CLI, until the test ends."""
+        first = self.engine
+        self._others.append(await self.open(**flags))
+        self.engine, other = first, self.engine
+        return other
+
+    async def aclose(self) -> None:
+        """Close every engine."""
+        for each in (self.engine, *self._others):
+            await each.aclose()
+
+    # What a person does
+
+    async def start(self, prompt: str = "go", *, label: str | None = None, **options: Any) -> str:
+        """A session in the CLI's folder; its id."""
+        wanted = SessionOptions(**options)
+        request = Start(prompt=prompt, cwd=str(self.cwd), options=wanted, label=label)
+        return (await self.engine.start(request)).session_id
+
+    async def say(self, session_id: str, content: str, **more: Any) -> str:
+        return (await self.engine.say(session_id, Say(content=content, **more))).prompt_id
+
+    async def answer(self, session_id: str, answer: Answer) -> Question:
+        """Answer the first open question; the question as it was."""
+        question = await self.asked(session_id)
+        await self.engine.answer(question.id, answer)
+        return question
+
+    async def done(self, prompt: str = "go", **options: Any) -> str:
+        """A session whose first turn has ended well."""
+        session_id = await self.start(prompt, **options)
+        await self.until(session_id, "done")
+        return session_id
+
+    # What a person sees
+
+    async def until(self, session_id: str, *states: str) -> Status:
+        """Wait until the session is in one of these states."""
+        return await self.when(session_id, lambda status: status.state in states)
+
+    async def when(self, session_id: str, holds: Callable[[Status], bool]) -> Status:
+        """Wait until something holds of the session's status."""
+        async with asyncio.timeout(DEADLINE), aclosing(self._changes(session_id)) as changes:
+            async for status in changes:
+                if holds(status):
+                    return status
+        raise AssertionError("the events ended")
+
+    async def _changes(self, session_id: str) -> AsyncGenerator[Status]:
+        after = (await self.engine.health()).cursor
+        yield await self.engine.status(session_id)
+        async with aclosing(self.engine.watch(after)) as batches:
+            async for _ in batches:
+                yield await self.engine.status(session_id)
+
+    async def asked(self, session_id: str, *, number: int = 1) -> Question:
+        """Wait for the `number`th open question."""
+        status = await self.when(session_id, lambda status: len(opened(status)) >= number)
+        return opened(status)[number - 1]
+
+    async def connected(self, session_id: str, server: str) -> None:
+        """Wait until the CLI has its MCP server up: newer ones start without waiting for it."""
+        async with asyncio.timeout(DEADLINE):
+            while True:
+                servers = await self.engine.mcp_status(session_id)
+                if ("connected", server) in [(each["status"], each["name"]) for each in servers]:
+                    return
+
+    async def events(self, session_id: str | None = None) -> list[Event]:
+        """Everything in the journal so far. A status is told before all of it is committed."""
+        await self.engine.journal.post([]).committed
+        found: list[Event] = []
+        cursor = 0
+        while True:
+            batch: Batch = await self.engine.read(cursor, session_id=session_id)
+            if not batch.events:
+                return found
+            found += batch.events
+            cursor = batch.cursor
+
+    async def records(self, session_id: str, kind: str) -> list[dict[str, Any]]:
+        """The bodies of the entries of one kind."""
+        events = await self.events(session_id)
+        return [msgspec.json.decode(bytes(each.body)) for each in events if each.kind == kind]
+
+    def told(self) -> list[str]:
+        """The results of tools that the model has read, as of its last request."""
+        messages = self.cli.requests[-1].body["messages"]
+        blocks = [
+            block
+            for message in messages
+            if isinstance(message["content"], list)
+            for block in message["content"]
+        ]
+        return [_text(each["content"]) for each in blocks if each["type"] == "tool_result"]
+
+    def heard(self) -> str:
+        """All of what the model was sent with its last request."""
+        return json.dumps(self.cli.requests[-1].body["messages"], ensure_ascii=False)
+
+
+def _text(content: Any) -> str:
+    return content if isinstance(content, str) else "".join(each["text"] for each in content)
+
+
+def opened(status: Status) -> list[Question]:
+    return [each for each in status.questions if each.state == "open"]

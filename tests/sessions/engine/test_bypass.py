@@ -1,0 +1,110 @@
+"""One gate for every way to bypassPermissions; the operator alone opens it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from pilothouse.errors import BypassNotAllowed
+from pilothouse.sessions.answers import Allow
+from pilothouse.sessions.contract import Fork, Say, SessionOptions, Start
+from pilothouse.testing.scenario import reply, tool
+from tests.sessions.engine.conftest import Housing
+
+BYPASS: Any = "bypassPermissions"
+DEFAULT = {"permissions": {"defaultMode": BYPASS}}
+TOUCH = reply(tool("Bash", command="touch made", description="Make it"))
+
+WAYS: list[dict[str, Any]] = [
+    {"mode": BYPASS},
+    {"flags": {"dangerously-skip-permissions": None}},
+    {"flags": {"allow-dangerously-skip-permissions": None}},
+    {"flags": {"permission-mode": BYPASS}},
+    {"flags": {f"permission-mode={BYPASS}": None}},
+    {"flags": {"settings": json.dumps(DEFAULT)}},
+    {"settings": DEFAULT},
+    {"agents": {"mate": {"description": "d", "prompt": "p", "permissionMode": BYPASS}}},
+]
+
+
+async def test_no_option_starts_a_session_there(house: Housing) -> None:
+    it = await house("One.", strict=False)
+    for way in WAYS:
+        with pytest.raises(BypassNotAllowed, match="PILOTHOUSE_ALLOW_BYPASS"):
+            await it.start(**way)
+    assert await it.events() == []
+    assert (await it.engine.health()).live == 0
+
+
+async def test_no_verb_leads_a_session_there(house: Housing) -> None:
+    it = await house("One.")
+    session_id = await it.done()
+    with pytest.raises(BypassNotAllowed):
+        await it.engine.set_mode(session_id, BYPASS)
+    with pytest.raises(BypassNotAllowed):
+        await it.engine.say(session_id, Say(content="more", mode=BYPASS))
+    fork = Fork(prompt="aside", options=SessionOptions(mode=BYPASS))
+    with pytest.raises(BypassNotAllowed):
+        await it.engine.fork(session_id, fork)
+    with pytest.raises(BypassNotAllowed):
+        await it.engine.control(session_id, "get_status", {"mode": BYPASS})
+    assert await it.records(session_id, "options.changed") == []
+    assert len(await it.records(session_id, "prompt.said")) == 1
+    assert (await it.engine.status(session_id)).mode == "default"
+
+
+async def test_no_answer_leads_a_session_there(house: Housing) -> None:
+    it = await house(TOUCH, "Made.")
+    session_id = await it.start()
+    question = await it.asked(session_id)
+    edited = question.input | {"mode": BYPASS}
+    with pytest.raises(BypassNotAllowed):
+        await it.engine.answer(question.id, Allow(input=edited))
+    await it.answer(session_id, Allow())
+    assert (await it.until(session_id, "done")).mode == "default"
+
+
+@pytest.mark.parametrize("where", ["user", "project", "local"])
+async def test_the_settings_files_of_the_cli_lead_no_session_there(
+    house: Housing, where: str
+) -> None:
+    it = await house(TOUCH, "Made.")
+    folder = (it.cli.home if where == "user" else it.cwd) / ".claude"
+    folder.mkdir(exist_ok=True)
+    name = "settings.local.json" if where == "local" else "settings.json"
+    (folder / name).write_text(json.dumps(DEFAULT | {"skipDangerousModePermissionPrompt": True}))
+    session_id = await it.start()
+    question = await it.answer(session_id, Allow())
+    assert question.mode == "default"
+    assert (await it.until(session_id, "done")).mode == "default"
+
+
+async def test_where_the_operator_allows_it_nothing_is_asked(house: Housing) -> None:
+    it = await house(TOUCH, "Made.", TOUCH, "Made again.", allow_bypass=True)
+    # The CLI lets root do so in what is declared to be a sandbox, as this is.
+    request = Start(
+        prompt="go",
+        cwd=str(it.cwd),
+        options=SessionOptions(mode=BYPASS, env={"IS_SANDBOX": "1"}),
+    )
+    session_id = (await it.engine.start(request)).session_id
+    assert (await it.until(session_id, "done")).mode == BYPASS
+    assert (it.cwd / "made").exists()
+    assert await it.engine.questions(state="any") == []
+
+
+async def test_a_session_that_was_there_comes_back_without_it_once_it_is_forbidden(
+    house: Housing,
+) -> None:
+    it = await house("One.", TOUCH, "Made.", allow_bypass=True)
+    session_id = await it.done(env={"IS_SANDBOX": "1"})
+    await it.engine.set_mode(session_id, BYPASS)
+    await it.close()
+    await it.open()
+    with pytest.raises(BypassNotAllowed):
+        await it.say(session_id, "more", mode=BYPASS)
+    await it.say(session_id, "more")
+    await it.answer(session_id, Allow())
+    assert (await it.when(session_id, lambda status: status.turns == 2)).mode == "default"

@@ -1,0 +1,35 @@
+"""What was allowed for a session stays allowed, whichever CLI runs it."""
+
+from __future__ import annotations
+
+from pilothouse.sessions.answers import Allow
+from pilothouse.testing.scenario import reply, tool
+from tests.sessions.engine.conftest import Housing
+
+MAKE = reply(tool("Bash", command="touch 'a, (b' made", description="Make it"))
+
+
+async def test_what_is_always_allowed_is_not_asked_by_the_next_cli(house: Housing) -> None:
+    it = await house(MAKE, "Made.", MAKE, "Made again.")
+    session_id = await it.start()
+    await it.engine.answer((await it.asked(session_id)).id, Allow(always=True))
+    await it.until(session_id, "done")
+    assert [each["rules"] for each in await it.records(session_id, "rules.kept")] == [
+        ["Bash(touch 'a, (b' made)"]
+    ]
+    await it.engine.stop(session_id)
+    await it.say(session_id, "again")
+    status = await it.when(session_id, lambda status: status.turns == 2 or bool(status.questions))
+    assert (status.result, status.questions) == ("Made again.", [])
+
+
+async def test_a_rule_that_was_kept_survives_a_restart_of_the_engine(house: Housing) -> None:
+    it = await house(MAKE, "Made.", MAKE, "Made again.")
+    session_id = await it.start()
+    await it.engine.answer((await it.asked(session_id)).id, Allow(always=True))
+    await it.until(session_id, "done")
+    await it.close()
+    await it.open()
+    await it.say(session_id, "again")
+    status = await it.when(session_id, lambda status: status.turns == 2 or bool(status.questions))
+    assert (status.result, status.questions) == ("Made again.", [])
