@@ -1,0 +1,1 @@
+"""Ways in for users. Faces translate; they decide nothing."""

@@ -1,0 +1,8 @@
+"""The engine over HTTP: an API with its OpenAPI document, events as they happen, metrics."""
+
+from __future__ import annotations
+
+from .app import create_app, end_streams
+from .tracing import Tracing, make_tracer
+
+__all__ = ["Tracing", "create_app", "end_streams", "make_tracer"]

@@ -1,0 +1,186 @@
+"""The application: the table of endpoints on Litestar, behind the guard."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from litestar import Litestar, Request, Response, asgi, route
+from litestar.exceptions import HTTPException
+from litestar.types import ControllerRouterHandler, Method, Receive, Scope, Send
+
+from pilothouse.sessions.contract import Engine
+from pilothouse.sessions.remote.wire import PROBLEM
+
+from . import metrics
+from .document import make_document
+from .endpoints import ENDPOINTS, IDEMPOTENCY_KEY, Call, Endpoint, with_key
+from .guard import Guard, header
+from .observing import Observed
+from .problems import Unacceptable, problem_of
+from .reading import check_path, read_body, read_query
+from .sockets import Sockets
+from .streams import Streams, serve_events
+from .tracing import Tracing
+
+__all__ = ["create_app", "end_streams"]
+
+JSON = "application/json"
+
+
+def create_app(
+    engine: Engine,
+    *,
+    token: str,
+    hosts: Sequence[str],
+    origins: Sequence[str] = (),
+    body_limit: int,
+    version: str,
+    tracer: Tracing | None = None,
+    stream_seconds: float | None = None,
+) -> Litestar:
+    """An ASGI application that gives an engine to whoever has the token.
+
+    `stream_seconds`: how long an event stream or WebSocket may be open before its reader has to
+    come back with its cursor; for ever if left out.
+    """
+    face = _Face(engine, body_limit, version, tracer, Streams(stream_seconds))
+    app = Litestar(
+        face.handlers(),
+        openapi_config=None,
+        logging_config=None,
+        exception_handlers={Exception: _answer_error},
+        on_shutdown=[face.aclose],
+    )
+    app.state["streams"] = face.streams
+    # Litestar's own middleware sees no request that matches no route; these have to see all.
+    guard = Guard(
+        app.asgi_handler, token=token, hosts=hosts, origins=origins, body_limit=body_limit
+    )
+    app.asgi_handler = face.observe(guard)
+    return app
+
+
+def end_streams(app: Litestar) -> None:
+    """End every open stream, so that a server need not wait for its watchers to leave."""
+    app.state["streams"].end()
+
+
+def _answer_error(_: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
+    problem = problem_of(error)
+    headers = error.headers if isinstance(error, Unacceptable | HTTPException) else None
+    body = msgspec.json.encode(problem)
+    return Response(body, status_code=problem.status, media_type=PROBLEM, headers=headers)
+
+
+class _Face:
+    """The handlers of one application, and what they share."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        body_limit: int,
+        version: str,
+        tracing: Tracing | None,
+        streams: Streams,
+    ) -> None:
+        self._engine = engine
+        self._body_limit = body_limit
+        self._version = version
+        self._tracing = tracing
+        self._observed: Observed | None = None
+        self._document: bytes | None = None
+        self.streams = streams
+
+    def observe(self, app: Any) -> Observed:
+        self._observed = Observed(app, self._tracing)
+        return self._observed
+
+    def handlers(self) -> list[ControllerRouterHandler]:
+        plain = [
+            _get("/healthz", self._health),
+            _get("/metrics", self._metrics),
+            _get("/openapi.json", self._openapi),
+        ]
+        paths = dict.fromkeys(endpoint.path for endpoint in ENDPOINTS)
+        return [*map(self._handler, paths), *plain, self._stream(), self._socket()]
+
+    async def aclose(self) -> None:
+        self.streams.end()
+        if self._tracing is not None:
+            await asyncio.to_thread(self._tracing.close)
+
+    def _handler(self, path: str) -> ControllerRouterHandler:
+        """All methods of a path in one handler: so Litestar's own `OPTIONS` knows them all."""
+        here = [each for each in ENDPOINTS if each.path == path]
+        taken: list[Method] = [each.method for each in here]
+        methods: dict[str, Endpoint] = {each.method: each for each in here}
+
+        async def serve(request: Request[Any, Any, Any]) -> Response[bytes]:
+            endpoint = methods[request.method]
+            call = await self._read(endpoint, request)
+            result = await endpoint.call(self._engine, call)
+            body = msgspec.json.encode(result)
+            return Response(body, status_code=endpoint.status, media_type=JSON)
+
+        return route(path.replace("}", ":str}"), http_method=taken, status_code=200)(serve)
+
+    async def _read(self, endpoint: Endpoint, request: Request[Any, Any, Any]) -> Call:
+        scope = request.scope
+        path: dict[str, str] = dict(request.path_params)
+        check_path(path)
+        query = read_query(scope["query_string"], endpoint.query)
+        body = None
+        if endpoint.method != "GET":
+            body = await read_body(
+                scope,
+                request.receive,
+                endpoint.takes,
+                self._body_limit,
+                empty=b"{}" if endpoint.body_optional else b"",
+            )
+        if endpoint.keyed:
+            body = with_key(body, header(scope, IDEMPOTENCY_KEY.lower().encode()))
+        return Call(path, query, body)
+
+    async def _health(self, request: Request[Any, Any, Any]) -> Response[bytes]:
+        read_query(request.scope["query_string"], None)
+        health = await self._engine.health()
+        status = 200 if health.ok else 503
+        return Response(msgspec.json.encode(health), status_code=status, media_type=JSON)
+
+    async def _metrics(self, request: Request[Any, Any, Any]) -> Response[bytes]:
+        read_query(request.scope["query_string"], None)
+        assert self._observed is not None
+        text = await metrics.render(
+            self._engine, self._observed.answers, self.streams.watchers, self._version
+        )
+        return Response(text.encode(), media_type=metrics.CONTENT_TYPE)
+
+    async def _openapi(self, request: Request[Any, Any, Any]) -> Response[bytes]:
+        read_query(request.scope["query_string"], None)
+        if self._document is None:
+            self._document = msgspec.json.encode(make_document(self._version))
+        return Response(self._document, media_type=JSON)
+
+    def _stream(self) -> ControllerRouterHandler:
+        async def stream(scope: Scope, receive: Receive, send: Send) -> None:
+            await serve_events(self._engine, self.streams, scope, receive, send)
+
+        return asgi("/api/events/stream", name="stream", copy_scope=False)(stream)
+
+    def _socket(self) -> ControllerRouterHandler:
+        async def socket(scope: Scope, receive: Receive, send: Send) -> None:
+            sockets = Sockets(self._engine, self.streams, self._tracing, self._body_limit)
+            await sockets.serve(scope, receive, send)
+
+        return asgi("/api/ws", name="socket", copy_scope=False)(socket)
+
+
+def _get(path: str, answer: Any) -> ControllerRouterHandler:
+    async def serve(request: Request[Any, Any, Any]) -> Response[bytes]:
+        return await answer(request)
+
+    return route(path, http_method=["GET"])(serve)

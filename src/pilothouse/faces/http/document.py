@@ -1,0 +1,306 @@
+"""The OpenAPI document, made from the table of endpoints and the types themselves."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+
+from pilothouse.sessions import answers, contract
+from pilothouse.sessions.remote import wire
+from pilothouse.sessions.remote.wire import PROBLEM, Problem
+
+from .endpoints import ENDPOINTS, IDEMPOTENCY_KEY, LONGEST_KEY, Endpoint, StreamQuery
+from .reading import ID, SERVER
+from .words import describe, structs_in
+
+__all__ = ["make_document"]
+
+JSON: Final = "application/json"
+REFS: Final = "#/components/schemas/{name}"
+Schema = dict[str, Any]
+
+ALWAYS: Final = (400, 401, 403, 404, 413, 421, 422, 500, 503)
+WHEN_ACTING: Final = (402, 409, 415, 424, 429, 504)
+WORDS: Final = {
+    400: "The request is not what HTTP or JSON allow.",
+    401: "The token is missing or wrong.",
+    402: "The money that may be spent is spent.",
+    403: "Not allowed: a foreign origin, or what the operator has not opened.",
+    404: "There is no such session, question, message or path.",
+    409: "The session or the question is in no state for it.",
+    413: "The body is larger than the server takes.",
+    415: "The body is not JSON.",
+    421: "The Host header names another server.",
+    422: "The request is understood, but cannot be taken; `errors` says which member is wrong.",
+    424: "The session's CLI is gone.",
+    426: "This path is for WebSockets.",
+    429: "As many CLIs as allowed are busy.",
+    500: "The server failed.",
+    503: "The server cannot work: no CLI, or its journal cannot be written.",
+    504: "The CLI did not answer in time.",
+}
+PATH_WORDS: Final = {
+    "session_id": "A session's id, as `start` gave it.",
+    "question_id": "A question's id.",
+    "prompt_id": "A message's id, as `say` gave it.",
+    "server": "The name of an MCP server.",
+}
+QUERY_WORDS: Final = {
+    "after": "The cursor to go on from: everything after it.",
+    "by": "What to group by, or who answers.",
+    "cwd": "Only sessions of this working directory.",
+    "limit": "At most as many.",
+    "live": "Only sessions with a CLI alive.",
+    "offset": "Leave out as many at the beginning.",
+    "output_lines": "How many of the last lines of the model's text to include.",
+    "session_id": "Only this session.",
+    "since": "Only from this moment on, in milliseconds since the epoch.",
+    "state": "Only questions in this state.",
+}
+TAGS: Final = {
+    "sessions": "Start sessions, talk to them, steer them.",
+    "questions": "What sessions wait on a person for, and the answers.",
+    "events": "Everything that happens, kept and as it happens.",
+    "policy": "Rules that answer in a person's place.",
+    "history": "Sessions of this machine, whoever started them.",
+    "cost": "What was spent.",
+    "server": "The server itself.",
+}
+
+
+def make_document(version: str) -> Schema:
+    """The document for this version."""
+    schemas, components = _schemas()
+    paths: dict[str, Schema] = {}
+    for endpoint in ENDPOINTS:
+        operation = _operation(endpoint, schemas)
+        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = operation
+    paths.update(_other_paths(schemas))
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "Pilothouse",
+            "version": version,
+            "description": "Start, watch, steer and answer Claude Code sessions on this machine.",
+        },
+        "tags": [{"name": name, "description": words} for name, words in TAGS.items()],
+        "security": [{"token": []}],
+        "paths": paths,
+        "components": {
+            "schemas": components,
+            "responses": {str(status): _problem(status) for status in WORDS},
+            "securitySchemes": {
+                "token": {
+                    "type": "http",
+                    "scheme": "bearer",
+                    "description": "The token the server made when it was first started.",
+                }
+            },
+        },
+    }
+
+
+class _Schemas:
+    """The schema of each type, referring to the components."""
+
+    def __init__(self, types: list[Any], schemas: tuple[Schema, ...]) -> None:
+        self._types = types
+        self._schemas = schemas
+
+    def __getitem__(self, kind: Any) -> Schema:
+        return self._schemas[self._types.index(kind)]
+
+
+def _schemas() -> tuple[_Schemas, Schema]:
+    types: list[Any] = [Problem, StreamQuery, contract.Health, wire.Frame]
+    types += [contract.Event, contract.Gap]
+    for endpoint in ENDPOINTS:
+        types += [kind for kind in (endpoint.takes, endpoint.gives, endpoint.query) if kind]
+    schemas, components = msgspec.json.schema_components(types, ref_template=REFS)
+    describe(components, structs_in(contract, answers, wire))
+    return _Schemas(types, schemas), components
+
+
+def _operation(endpoint: Endpoint, schemas: _Schemas) -> Schema:
+    acting = endpoint.method != "GET"
+    operation: Schema = {
+        "operationId": endpoint.name,
+        "summary": endpoint.summary,
+        "tags": [endpoint.tag],
+        "parameters": _parameters(endpoint),
+        "responses": {
+            str(endpoint.status): _success(endpoint.status, schemas[endpoint.gives]),
+            **_problems(ALWAYS + (WHEN_ACTING if acting or endpoint.parameters else ())),
+        },
+    }
+    if endpoint.takes is not None:
+        operation["requestBody"] = {
+            "required": not endpoint.body_optional,
+            "content": {JSON: {"schema": schemas[endpoint.takes]}},
+        }
+    return operation
+
+
+def _success(status: int, schema: Schema) -> Schema:
+    return {"description": HTTPStatus(status).phrase, "content": {JSON: {"schema": schema}}}
+
+
+def _problem(status: int) -> Schema:
+    ref = {"$ref": REFS.format(name=Problem.__name__)}
+    said: Schema = {"description": WORDS[status], "content": {PROBLEM: {"schema": ref}}}
+    if status == 401:
+        said["headers"] = {"WWW-Authenticate": {"required": True, "schema": {"type": "string"}}}
+    return said
+
+
+def _problems(statuses: tuple[int, ...]) -> Schema:
+    return {str(each): {"$ref": f"#/components/responses/{each}"} for each in sorted(statuses)}
+
+
+def _parameters(endpoint: Endpoint) -> list[Schema]:
+    return [
+        *map(_path_parameter, endpoint.parameters),
+        *_query_parameters(endpoint.query),
+        *([_KEY] if endpoint.keyed else []),
+    ]
+
+
+def _path_parameter(name: str) -> Schema:
+    pattern = SERVER if name == "server" else ID
+    return {
+        "name": name,
+        "in": "path",
+        "required": True,
+        "description": PATH_WORDS[name],
+        "schema": {"type": "string", "pattern": pattern},
+    }
+
+
+def _query_parameters(query: type[msgspec.Struct] | None) -> list[Schema]:
+    if query is None:
+        return []
+    _, components = msgspec.json.schema_components([query], ref_template=REFS)
+    return [
+        _query_parameter(name, schema)
+        for name, schema in components[query.__name__]["properties"].items()
+    ]
+
+
+def _query_parameter(name: str, schema: Schema) -> Schema:
+    # A parameter that may be left out is null to the type, but no null can be written in a query.
+    choices = [each for each in schema.get("anyOf", ()) if each != {"type": "null"}]
+    shown = choices[0] if len(choices) == 1 else schema
+    return {"name": name, "in": "query", "description": QUERY_WORDS[name], "schema": shown}
+
+
+_KEY: Final[Schema] = {
+    "name": IDEMPOTENCY_KEY,
+    "in": "header",
+    "description": "The same key with the same request does it once. As the body's `key`.",
+    "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY},
+}
+_LAST_EVENT_ID: Final[Schema] = {
+    "name": "Last-Event-ID",
+    "in": "header",
+    "description": "The id of the last event that was seen; goes before `after`.",
+    "schema": {"type": "string", "pattern": "^[0-9]{1,18}$"},
+}
+
+
+def _other_paths(schemas: _Schemas) -> dict[str, Schema]:
+    """What is no verb of the engine's."""
+    health = schemas[contract.Health]
+    text: Schema = {"schema": {"type": "string"}}
+    ill = {
+        "description": "Something is wrong; `problem` says what.",
+        "content": {JSON: {"schema": health}, **_problem(503)["content"]},
+    }
+    stream = [*_query_parameters(StreamQuery), _LAST_EVENT_ID]
+    events = {"schema": _server_sent(schemas)}
+    return {
+        "/api/events/stream": _get(
+            "stream",
+            "events",
+            "Events as they happen, as server-sent events",
+            "text/event-stream",
+            events,
+            stream,
+        ),
+        "/api/ws": _socket(schemas[wire.Frame]),
+        "/healthz": _get(
+            "healthz",
+            "server",
+            "Whether the server is in order",
+            JSON,
+            {"schema": health},
+            [],
+            {"503": ill},
+        ),
+        "/metrics": _get("metrics", "server", "Metrics for Prometheus", "text/plain", text, []),
+        "/openapi.json": _get(
+            "document", "server", "This document", JSON, {"schema": {"type": "object"}}, []
+        ),
+    }
+
+
+def _server_sent(schemas: _Schemas) -> Schema:
+    """One event of a stream; its data is JSON."""
+    data = {"anyOf": [schemas[contract.Event], schemas[contract.Gap]]}
+    return {
+        "type": "object",
+        "description": "`events` carries an event of the journal, `gap` tells of removed ones.",
+        "required": ["id", "event", "data"],
+        "properties": {
+            "id": {"type": "string", "description": "The cursor to go on from."},
+            "event": {"enum": ["events", "gap"]},
+            "data": {
+                "type": "string",
+                "contentMediaType": JSON,
+                "contentSchema": data,
+            },
+        },
+    }
+
+
+def _get(
+    name: str,
+    tag: str,
+    summary: str,
+    media: str,
+    content: Schema,
+    parameters: list[Schema],
+    more: Schema | None = None,
+) -> Schema:
+    responses = {"200": {"description": "OK", "content": {media: content}}, **_problems(ALWAYS)}
+    return {
+        "get": {
+            "operationId": name,
+            "summary": summary,
+            "tags": [tag],
+            "parameters": parameters,
+            "responses": {**responses, **(more or {})},
+        }
+    }
+
+
+def _socket(frames: Schema) -> Schema:
+    """OpenAPI has no words for a WebSocket: the handshake is described, and the frames."""
+    description = (
+        "Send `{id, do, ...}`: `do` is an operation's id, the rest its parameters and the members "
+        "of its body. A browser offers the subprotocols `pilothouse` and `bearer.<token>`."
+    )
+    return {
+        "get": {
+            "operationId": "socket",
+            "summary": "A WebSocket: events as they happen, requests and their answers",
+            "description": description,
+            "tags": ["events"],
+            "parameters": _query_parameters(StreamQuery),
+            "responses": {
+                "101": {"description": "The WebSocket is open.", "x-frames": frames},
+                **_problems((*ALWAYS, 426)),
+            },
+        }
+    }

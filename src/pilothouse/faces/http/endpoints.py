@@ -1,0 +1,472 @@
+"""Every path of the API in one table: what it takes, what it gives, and the verb it stands for.
+
+The handlers, the OpenAPI document and what may be asked over the WebSocket all come from here.
+Litestar could read handlers' signatures instead, but it takes bodies leniently ("1" for 1, names
+nobody knows), and its document would not say what this one has to: exactly what is accepted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Annotated, Any, Final, Literal, NamedTuple
+
+import msgspec
+from msgspec import Meta, Struct
+
+from pilothouse.errors import QuestionSettled
+from pilothouse.sessions import contract
+from pilothouse.sessions.answers import Answer
+from pilothouse.sessions.contract import Engine, JsonObject, QuestionFilter
+from pilothouse.sessions.remote import wire
+
+from .problems import Unacceptable
+
+__all__ = ["ENDPOINTS", "IDEMPOTENCY_KEY", "Call", "Endpoint", "StreamQuery"]
+
+IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+LONGEST_KEY: Final = 256
+Cursor = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Millis = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+SessionId = Annotated[str, Meta(min_length=1, max_length=128)]
+
+
+# What may stand after the question mark
+
+
+class _Query(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Parameters of a request."""
+
+
+class ListQuery(_Query, frozen=True):
+    cwd: str | None = None
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = 50
+    offset: Annotated[int, Meta(ge=0, le=2**31)] = 0
+
+
+class SessionsQuery(ListQuery, frozen=True):
+    live: bool = False
+
+
+class StatusQuery(_Query, frozen=True):
+    output_lines: Annotated[int, Meta(ge=0, le=100_000)] = 0
+
+
+class QuestionsQuery(_Query, frozen=True):
+    session_id: SessionId | None = None
+    state: QuestionFilter = "decidable"
+
+
+class AnswerQuery(_Query, frozen=True):
+    by: Annotated[str, Meta(min_length=1, max_length=64)] = "person"
+
+
+class CostQuery(_Query, frozen=True):
+    by: wire.Group = "session"
+    session_id: SessionId | None = None
+    since: Millis | None = None
+
+
+class EventsQuery(_Query, frozen=True):
+    after: Cursor = 0
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = 500
+    session_id: SessionId | None = None
+
+
+class StreamQuery(_Query, frozen=True):
+    """Where a stream begins (now, if left out) and whose events it has (everybody's)."""
+
+    after: Cursor | None = None
+    session_id: SessionId | None = None
+
+
+# What a path stands for
+
+
+class Call(NamedTuple):
+    """A request, read."""
+
+    path: Mapping[str, str]
+    query: Any
+    body: Any
+
+
+class Endpoint(Struct, frozen=True, kw_only=True):
+    """One method of one path."""
+
+    name: str
+    """The verb: the operation's id, and `do` on the WebSocket."""
+    method: Literal["GET", "POST", "PUT", "DELETE"]
+    path: str
+    summary: str
+    gives: Any
+    call: Callable[[Engine, Call], Awaitable[Any]]
+    takes: Any = None
+    query: type[Struct] | None = None
+    status: int = 200
+    tag: str = "sessions"
+    body_optional: bool = False
+    keyed: bool = False
+    """Takes an idempotency key, in the body or as a header."""
+
+    @property
+    def parameters(self) -> list[str]:
+        """The names in the path, in order."""
+        return re.findall(r"{(\w+)}", self.path)
+
+
+def with_key(body: Any, key: str | None) -> Any:
+    """The body with the key of the header, unless it has another one."""
+    if key is None or body.key == key:
+        return body
+    if not 1 <= len(key) <= LONGEST_KEY:
+        raise Unacceptable(
+            422,
+            "invalid",
+            f"{IDEMPOTENCY_KEY} has 1 to {LONGEST_KEY} characters",
+            advice="shorten it",
+        )
+    if body.key is not None:
+        raise Unacceptable(
+            409,
+            "two-keys",
+            f"the body's `key` and the header {IDEMPOTENCY_KEY} differ",
+            advice="send one of them",
+        )
+    return msgspec.structs.replace(body, key=key)
+
+
+async def _answer(engine: Engine, call: Call) -> contract.Answered:
+    question_id = call.path["question_id"]
+    try:
+        return await engine.answer(question_id, call.body, by=call.query.by)
+    except QuestionSettled as error:
+        # Whoever came too late wants to see what was decided instead.
+        error.__dict__.setdefault("question", await engine.question(question_id))
+        raise
+
+
+def _questions(engine: Engine, call: Call) -> Awaitable[Any]:
+    query: QuestionsQuery = call.query
+    return engine.questions(session_id=query.session_id, state=query.state)
+
+
+def _list(engine: Engine, call: Call) -> Awaitable[contract.Listing]:
+    query: ListQuery = call.query
+    live = isinstance(query, SessionsQuery) and query.live
+    return engine.list(cwd=query.cwd, limit=query.limit, offset=query.offset, live=live)
+
+
+def _read(engine: Engine, call: Call) -> Awaitable[contract.Batch]:
+    query: EventsQuery = call.query
+    return engine.read(query.after, session_id=query.session_id, limit=query.limit)
+
+
+def _cost(engine: Engine, call: Call) -> Awaitable[contract.CostReport]:
+    query: CostQuery = call.query
+    return engine.cost(query.by, session_id=query.session_id, since=query.since)
+
+
+def _rewind(engine: Engine, call: Call) -> Awaitable[contract.Rewound]:
+    body: wire.Rewind = call.body
+    return engine.rewind(call.path["session_id"], body.prompt_id, preview=body.preview)
+
+
+def _control(engine: Engine, call: Call) -> Awaitable[JsonObject]:
+    body: wire.Control = call.body
+    return engine.control(call.path["session_id"], body.subtype, body.fields)
+
+
+def _toggle(engine: Engine, call: Call) -> Awaitable[list[JsonObject]]:
+    path, body = call.path, call.body
+    return engine.mcp_toggle(path["session_id"], path["server"], enabled=body.enabled)
+
+
+SESSIONS: Final = "/api/sessions"
+SESSION: Final = "/api/sessions/{session_id}"
+QUESTION: Final = "/api/questions/{question_id}"
+Objects = list[JsonObject]
+
+ENDPOINTS: Final[tuple[Endpoint, ...]] = (
+    Endpoint(
+        name="start",
+        method="POST",
+        path=SESSIONS,
+        summary="Start a session with its first prompt",
+        takes=contract.Start,
+        gives=contract.Started,
+        status=201,
+        keyed=True,
+        call=lambda engine, call: engine.start(call.body),
+    ),
+    Endpoint(
+        name="list",
+        method="GET",
+        path=SESSIONS,
+        summary="Every session on this machine, the newest first",
+        query=SessionsQuery,
+        gives=contract.Listing,
+        call=_list,
+    ),
+    Endpoint(
+        name="status",
+        method="GET",
+        path=SESSION,
+        summary="Everything to know about a session at this moment",
+        query=StatusQuery,
+        gives=contract.Status,
+        call=lambda engine, call: engine.status(
+            call.path["session_id"], output_lines=call.query.output_lines
+        ),
+    ),
+    Endpoint(
+        name="say",
+        method="POST",
+        path=f"{SESSION}/messages",
+        summary="Say something to a session; one at rest is resumed",
+        takes=contract.Say,
+        gives=contract.Said,
+        status=202,
+        keyed=True,
+        call=lambda engine, call: engine.say(call.path["session_id"], call.body),
+    ),
+    Endpoint(
+        name="cancel",
+        method="DELETE",
+        path=f"{SESSION}/messages/{{prompt_id}}",
+        summary="Take back a message that no turn has taken yet",
+        gives=contract.Cancelled,
+        call=lambda engine, call: engine.cancel(call.path["session_id"], call.path["prompt_id"]),
+    ),
+    Endpoint(
+        name="interrupt",
+        method="POST",
+        path=f"{SESSION}/interrupt",
+        summary="Stop the running turn; the session stays",
+        gives=contract.Interrupted,
+        call=lambda engine, call: engine.interrupt(call.path["session_id"]),
+    ),
+    Endpoint(
+        name="stop",
+        method="POST",
+        path=f"{SESSION}/stop",
+        summary="End the session's CLI; a message starts it again",
+        gives=contract.Stopped,
+        call=lambda engine, call: engine.stop(call.path["session_id"]),
+    ),
+    Endpoint(
+        name="fork",
+        method="POST",
+        path=f"{SESSION}/fork",
+        summary="Start a session that begins with this one's conversation",
+        takes=contract.Fork,
+        gives=contract.Started,
+        status=201,
+        keyed=True,
+        call=lambda engine, call: engine.fork(call.path["session_id"], call.body),
+    ),
+    Endpoint(
+        name="rewind",
+        method="POST",
+        path=f"{SESSION}/rewind",
+        summary="Take files back to where they were before a message, or see what that would do",
+        takes=wire.Rewind,
+        gives=contract.Rewound,
+        call=_rewind,
+    ),
+    Endpoint(
+        name="compact",
+        method="POST",
+        path=f"{SESSION}/compact",
+        summary="Summarise the conversation to make room",
+        takes=wire.Compact,
+        body_optional=True,
+        gives=contract.Said,
+        status=202,
+        call=lambda engine, call: engine.compact(call.path["session_id"], call.body.instructions),
+    ),
+    Endpoint(
+        name="set_mode",
+        method="PUT",
+        path=f"{SESSION}/mode",
+        summary="Switch the permission mode",
+        takes=wire.SetMode,
+        gives=contract.ModeSet,
+        call=lambda engine, call: engine.set_mode(call.path["session_id"], call.body.mode),
+    ),
+    Endpoint(
+        name="set_model",
+        method="PUT",
+        path=f"{SESSION}/model",
+        summary="Switch the model",
+        takes=wire.SetModel,
+        gives=contract.Status,
+        call=lambda engine, call: engine.set_model(call.path["session_id"], call.body.model),
+    ),
+    Endpoint(
+        name="set_thinking",
+        method="PUT",
+        path=f"{SESSION}/thinking",
+        summary="Set how many tokens a thought may have",
+        takes=wire.SetThinking,
+        gives=contract.Status,
+        call=lambda engine, call: engine.set_thinking(call.path["session_id"], call.body.tokens),
+    ),
+    Endpoint(
+        name="mcp_status",
+        method="GET",
+        path=f"{SESSION}/mcp",
+        summary="The session's MCP servers and how they are",
+        gives=Objects,
+        call=lambda engine, call: engine.mcp_status(call.path["session_id"]),
+    ),
+    Endpoint(
+        name="mcp_set",
+        method="PUT",
+        path=f"{SESSION}/mcp",
+        summary="Replace the MCP servers that were set for the session",
+        takes=wire.Servers,
+        gives=JsonObject,
+        call=lambda engine, call: engine.mcp_set(call.path["session_id"], call.body.servers),
+    ),
+    Endpoint(
+        name="mcp_reconnect",
+        method="POST",
+        path=f"{SESSION}/mcp/{{server}}/reconnect",
+        summary="Connect an MCP server again",
+        gives=Objects,
+        call=lambda engine, call: engine.mcp_reconnect(
+            call.path["session_id"], call.path["server"]
+        ),
+    ),
+    Endpoint(
+        name="mcp_toggle",
+        method="PUT",
+        path=f"{SESSION}/mcp/{{server}}",
+        summary="Turn an MCP server on or off",
+        takes=wire.Enable,
+        gives=Objects,
+        call=_toggle,
+    ),
+    Endpoint(
+        name="context_usage",
+        method="GET",
+        path=f"{SESSION}/context",
+        summary="What fills the session's context",
+        gives=JsonObject,
+        call=lambda engine, call: engine.context_usage(call.path["session_id"]),
+    ),
+    Endpoint(
+        name="commands",
+        method="GET",
+        path=f"{SESSION}/commands",
+        summary="The slash commands the session knows",
+        gives=Objects,
+        call=lambda engine, call: engine.commands(call.path["session_id"]),
+    ),
+    Endpoint(
+        name="models",
+        method="GET",
+        path=f"{SESSION}/models",
+        summary="The models the session can use",
+        gives=Objects,
+        call=lambda engine, call: engine.models(call.path["session_id"]),
+    ),
+    Endpoint(
+        name="control",
+        method="POST",
+        path=f"{SESSION}/control",
+        summary="Send a control request that is on the list of allowed ones",
+        takes=wire.Control,
+        gives=JsonObject,
+        call=_control,
+    ),
+    Endpoint(
+        name="questions",
+        method="GET",
+        path="/api/questions",
+        summary="What sessions wait on a person for",
+        tag="questions",
+        query=QuestionsQuery,
+        gives=list[contract.Question],
+        call=_questions,
+    ),
+    Endpoint(
+        name="question",
+        method="GET",
+        path=QUESTION,
+        summary="One question, open or settled",
+        tag="questions",
+        gives=contract.Question,
+        call=lambda engine, call: engine.question(call.path["question_id"]),
+    ),
+    Endpoint(
+        name="answer",
+        method="POST",
+        path=f"{QUESTION}/answer",
+        summary="Answer a question; the first answer counts",
+        tag="questions",
+        query=AnswerQuery,
+        takes=Answer,
+        gives=contract.Answered,
+        call=_answer,
+    ),
+    Endpoint(
+        name="policy",
+        method="GET",
+        path="/api/policy",
+        summary="The policy in force, and what is wrong with its file",
+        tag="policy",
+        gives=contract.PolicyReport,
+        call=lambda engine, call: engine.policy(),
+    ),
+    Endpoint(
+        name="policy_dry_run",
+        method="POST",
+        path="/api/policy/dry-run",
+        summary="Which past questions a changed policy would have decided otherwise",
+        tag="policy",
+        takes=wire.DryRunText,
+        gives=contract.DryRun,
+        call=lambda engine, call: engine.policy_dry_run(call.body.text),
+    ),
+    Endpoint(
+        name="history",
+        method="GET",
+        path="/api/history",
+        summary="Every session on this machine, whoever started it",
+        tag="history",
+        query=ListQuery,
+        gives=contract.Listing,
+        call=_list,
+    ),
+    Endpoint(
+        name="cost",
+        method="GET",
+        path="/api/cost",
+        summary="What was spent, by turn, session, project or day",
+        tag="cost",
+        query=CostQuery,
+        gives=contract.CostReport,
+        call=_cost,
+    ),
+    Endpoint(
+        name="settings",
+        method="GET",
+        path="/api/settings",
+        summary="The settings in force and where each comes from",
+        tag="server",
+        gives=JsonObject,
+        call=lambda engine, call: engine.settings(),
+    ),
+    Endpoint(
+        name="read",
+        method="GET",
+        path="/api/events",
+        summary="A page of what happened after a cursor",
+        tag="events",
+        query=EventsQuery,
+        gives=contract.Batch,
+        call=_read,
+    ),
+)

@@ -1,0 +1,46 @@
+"""Events as bytes for the wire. Their bodies are JSON already and are passed on as they are."""
+
+from __future__ import annotations
+
+import msgspec
+
+from pilothouse.sessions.contract import Batch, Event, Gap
+from pilothouse.sessions.remote.wire import Events
+
+__all__ = ["sse_chunk", "ws_frame"]
+
+_encode = msgspec.json.Encoder().encode
+
+
+def ws_frame(batch: Batch) -> str:
+    """A batch as one text frame. A body that is no UTF-8 must not end the socket."""
+    events = Events(events=batch.events, cursor=batch.cursor, gaps=batch.gaps)
+    return _encode(events).decode("utf-8", "replace")
+
+
+def sse_chunk(batch: Batch) -> bytes:
+    """A batch as server-sent events, each with its number as the id to go on from."""
+    gaps = sorted(batch.gaps, key=lambda gap: gap.last)
+    if not gaps:
+        return b"".join([_event(event) for event in batch.events])
+    pieces: list[bytes] = []
+    for event in batch.events:
+        while gaps and gaps[0].last < event.seq:
+            pieces.append(_gap(gaps.pop(0)))
+        pieces.append(_event(event))
+    return b"".join([*pieces, *map(_gap, gaps)])
+
+
+def _event(event: Event) -> bytes:
+    return b"id: %d\nevent: events\ndata: %b\n\n" % (event.seq, _data(_encode(event)))
+
+
+def _gap(gap: Gap) -> bytes:
+    return b"id: %d\nevent: gap\ndata: %b\n\n" % (gap.last, _data(_encode(gap)))
+
+
+def _data(text: bytes) -> bytes:
+    """A line end is white space to JSON and the end of a member to an event stream."""
+    if b"\n" in text or b"\r" in text:
+        return text.replace(b"\r", b"\n").replace(b"\n", b"\ndata: ")
+    return text

@@ -1,0 +1,158 @@
+"""What stands before everything: Host, Origin, token, and the announced size of a body.
+
+Host is checked so that no page can reach this server under a name of its own (DNS rebinding),
+Origin so that no page of another site can use it, also over a WebSocket, which no browser limits
+to its own site.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from pilothouse.sessions.remote.wire import TOKEN_PREFIX
+
+from .problems import Unacceptable, problem_of, refuse
+
+if TYPE_CHECKING:
+    from litestar.types import ASGIApp, Receive, Scope, Send
+
+__all__ = ["Guard", "header", "subprotocols", "too_large"]
+
+DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+SCHEMES: Final = {"ws": "http", "wss": "https"}
+
+
+class Guard:
+    """An ASGI application that lets a request through to another one, or refuses it."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        token: str,
+        hosts: Sequence[str],
+        origins: Sequence[str],
+        body_limit: int,
+    ) -> None:
+        if not token:
+            raise ValueError("a server without a token would be open to everybody")
+        self._app = app
+        self._token = token.encode()
+        self._hosts = frozenset(host.lower() for host in hosts)
+        self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
+        self._body_limit = body_limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            self._check(scope)
+        except Unacceptable as error:
+            await refuse(scope, send, problem_of(error), error.headers)
+        else:
+            await self._app(scope, receive, send)
+
+    def _check(self, scope: Scope) -> None:
+        self._check_host(scope)
+        self._check_origin(scope)
+        self._check_token(scope)
+        self._check_length(scope)
+
+    def _check_host(self, scope: Scope) -> None:
+        given = headers(scope, b"host")
+        if len(given) != 1 or not self._is_ours(given[0].lower()):
+            raise Unacceptable(
+                421,
+                "foreign-host",
+                "this server does not go by that name",
+                advice="use an address it was started for, or add the name to its setting `hosts`",
+            )
+
+    def _is_ours(self, host: str) -> bool:
+        return host in self._hosts or without_port(host) in self._hosts
+
+    def _check_origin(self, scope: Scope) -> None:
+        given = headers(scope, b"origin")
+        if not given or all(self._may_ask(each.lower(), scope) for each in given):
+            return
+        raise Unacceptable(
+            403,
+            "foreign-origin",
+            "a page of another site may not use this server",
+            advice="add its origin to the setting `origins` if it may",
+        )
+
+    def _may_ask(self, origin: str, scope: Scope) -> bool:
+        if origin in self._origins:
+            return True
+        scheme = SCHEMES.get(scope["scheme"], scope["scheme"])
+        return _place(origin) == _place(f"{scheme}://{header(scope, b'host')}") is not None
+
+    def _check_token(self, scope: Scope) -> None:
+        given = bearer(scope)
+        if given is not None and hmac.compare_digest(given.encode(), self._token):
+            return
+        raise Unacceptable(
+            401,
+            "no-token" if given is None else "wrong-token",
+            "this server wants its token" if given is None else "this is not the server's token",
+            advice="send `Authorization: Bearer <token>`; `pilothouse serve` says where it is kept",
+            headers={"www-authenticate": 'Bearer realm="pilothouse"'},
+        )
+
+    def _check_length(self, scope: Scope) -> None:
+        announced = header(scope, b"content-length")
+        if announced is not None and announced.isdecimal() and int(announced) > self._body_limit:
+            raise too_large(self._body_limit)
+
+
+def too_large(limit: int) -> Unacceptable:
+    """The refusal of a body over the limit."""
+    return Unacceptable(
+        413,
+        "too-large",
+        f"a request may have {limit} bytes at most",
+        advice="send less, or raise the setting `body_limit`",
+        headers={"connection": "close"},
+    )
+
+
+def headers(scope: Scope, name: bytes) -> list[str]:
+    """The values of every header of this name."""
+    return [value.decode("latin-1") for key, value in scope["headers"] if key.lower() == name]
+
+
+def header(scope: Scope, name: bytes) -> str | None:
+    """The value of the first header of this name."""
+    return next(iter(headers(scope, name)), None)
+
+
+def bearer(scope: Scope) -> str | None:
+    """The token a caller shows: in a header, or among the subprotocols of a WebSocket."""
+    scheme, _, token = (header(scope, b"authorization") or "").partition(" ")
+    if scheme.lower() == "bearer":
+        return token.strip()
+    shown = (each for each in subprotocols(scope) if each.startswith(TOKEN_PREFIX))
+    return next((each.removeprefix(TOKEN_PREFIX) for each in shown), None)
+
+
+def subprotocols(scope: Any) -> list[str]:
+    """What a WebSocket offers to speak."""
+    return [str(each) for each in scope.get("subprotocols") or ()]
+
+
+def without_port(host: str) -> str:
+    """The host of a Host header: `localhost:80` -> `localhost`, `[::1]:80` -> `[::1]`."""
+    name, colon, port = host.rpartition(":")
+    return name if colon and port.isdecimal() else host
+
+
+def _place(origin: str) -> tuple[str, str, int] | None:
+    """Scheme, host and port; None for what is no origin, such as `null`."""
+    try:
+        parts = urlsplit(origin)
+        port = parts.port or DEFAULT_PORTS[parts.scheme]
+    except (KeyError, ValueError):
+        return None
+    return (parts.scheme, parts.hostname, port) if parts.hostname else None

@@ -1,0 +1,71 @@
+"""What passes through: counted for `/metrics`, and traced when that is configured."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from litestar.types import ASGIApp, Receive, Scope, Send
+
+    from .tracing import Tracing
+
+__all__ = ["Observed", "route_of"]
+
+
+class Observed:
+    """An ASGI application that notes how another one answers."""
+
+    def __init__(self, app: ASGIApp, tracing: Tracing | None) -> None:
+        self._app = app
+        self._tracing = tracing
+        self.answers: Counter[tuple[str, str, int]] = Counter()
+        """How often each method of each route was answered with each status."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+        elif self._tracing is None:
+            await self._count(scope, receive, send)
+        else:
+            await self._trace(self._tracing, scope, receive, send)
+
+    async def _count(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def noting(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                self._note(scope, message["status"])
+            await send(message)
+
+        await self._app(scope, receive, noting)
+
+    async def _trace(self, tracing: Tracing, scope: Scope, receive: Receive, send: Send) -> None:
+        method = _method(scope)
+        carried = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        with tracing.request(method, carried) as span:
+
+            async def noting(message: Any) -> None:
+                if message["type"] == "http.response.start":
+                    self._note(scope, message["status"])
+                    # A stream has no end of its own: its span is the time until it begins.
+                    tracing.answered(span, method, route_of(scope), message["status"])
+                await send(message)
+
+            await self._app(scope, receive, noting)
+
+    def _note(self, scope: Scope, status: int) -> None:
+        self.answers[_method(scope), route_of(scope), status] += 1
+
+
+def _method(scope: Any) -> str:
+    """Callers may make methods up: those are counted as one."""
+    method = str(scope["method"])
+    known = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+    return method if method in known else "OTHER"
+
+
+def route_of(scope: Any) -> str:
+    """The path as the API's document has it; callers may make paths up: those are one."""
+    template = scope.get("path_template")
+    return str(template).replace(":str}", "}") if template else "unmatched"

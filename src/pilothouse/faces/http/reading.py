@@ -1,0 +1,142 @@
+"""From a request to typed values, strictly: what does not fit is refused by the member's name."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, NoReturn
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from pilothouse.errors import UnknownPrompt, UnknownQuestion, UnknownSession, UsageError
+from pilothouse.sessions.remote.wire import Wrong
+
+from .guard import header, too_large
+from .problems import Unacceptable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from litestar.types import Receive, Scope
+
+__all__ = ["ID", "SERVER", "check_path", "read_body", "read_query", "to_type"]
+
+ID: Final = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
+SERVER: Final = r"^[^\x00-\x1f\x7f/]{1,256}$"
+
+_id = re.compile(ID.replace("$", r"\Z"))
+_server = re.compile(SERVER.replace("$", r"\Z"))
+_at = re.compile(r"^(?P<what>.*?)(?: - at `(?P<where>[^`]*)`)?$", re.DOTALL)
+_named = re.compile(r"(?:required|unknown) field `(?P<name>[^`]*)`")
+
+_UNKNOWN: Final[dict[str, tuple[type[UnknownSession | UnknownQuestion | UnknownPrompt], str]]] = {
+    "session_id": (UnknownSession, "no session has this id"),
+    "question_id": (UnknownQuestion, "no question has this id"),
+    "prompt_id": (UnknownPrompt, "no queued message has this id"),
+}
+
+
+def check_path(values: Mapping[str, str]) -> None:
+    """Refuse an id that nothing can have, before it can mean anything to a file system."""
+    for name, value in values.items():
+        if name in _UNKNOWN:
+            if _id.match(value) is None:
+                kind, words = _UNKNOWN[name]
+                raise kind(words, advice="ids have letters, digits and . _ : - alone")
+        elif _server.match(value) is None:
+            raise UsageError(f"{name}: no MCP server has such a name")
+
+
+def read_query(query: bytes, kind: type[Any] | None) -> Any:
+    """The parameters after the question mark."""
+    given: dict[str, str] = {}
+    for name, value in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
+        if name in given:
+            _refuse("the query", [Wrong(name, "is given twice")])
+        given[name] = value
+    if kind is None:
+        return _refuse_any(given)
+    query = to_type(given, kind, "the query", strict=False)
+    # Read leniently, the text "null" is nothing; but what is given is something.
+    nothing = [Wrong(name, "is not such a value") for name in given if getattr(query, name) is None]
+    if nothing:
+        _refuse("the query", nothing)
+    return query
+
+
+def _refuse_any(given: Mapping[str, str]) -> None:
+    if given:
+        _refuse("the query", [Wrong(name, "is not known here") for name in given])
+
+
+async def read_body(
+    scope: Scope, receive: Receive, kind: Any, limit: int, *, empty: bytes = b""
+) -> Any:
+    """The body as this type. A body without an announced length is counted as it comes."""
+    content = await _read_bytes(receive, limit)
+    if kind is None:
+        return None
+    _check_content_type(scope)
+    try:
+        return msgspec.json.decode(content or empty, type=kind)
+    except msgspec.ValidationError as error:
+        _refuse("the body", [wrong_in(error)])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise Unacceptable(
+            400, "malformed", f"the body is no JSON: {error}", advice="send JSON in UTF-8"
+        ) from None
+
+
+async def _read_bytes(receive: Receive, limit: int) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        message: Any = await receive()
+        if message["type"] == "http.disconnect":
+            raise Unacceptable(400, "disconnected", "the caller left before the body was complete")
+        piece = message.get("body", b"")
+        size += len(piece)
+        if size > limit:
+            raise too_large(limit)
+        pieces.append(piece)
+        if not message.get("more_body", False):
+            return b"".join(pieces)
+
+
+def _check_content_type(scope: Scope) -> None:
+    given = (header(scope, b"content-type") or "application/json").partition(";")[0].strip().lower()
+    if given != "application/json":
+        raise Unacceptable(
+            415, "not-json", "the body is not JSON", advice="send `Content-Type: application/json`"
+        )
+
+
+def to_type(value: Any, kind: Any, where: str, *, strict: bool = True) -> Any:
+    """A plain value as this type, or a refusal that names the member that is wrong."""
+    try:
+        return msgspec.convert(value, kind, strict=strict)
+    except msgspec.ValidationError as error:
+        _refuse(where, [wrong_in(error)])
+
+
+def wrong_in(error: msgspec.ValidationError) -> Wrong:
+    """Which member a validation error is about: `options.mode`, `answers[...]`, or none."""
+    found = _at.match(str(error))
+    what, where = (found["what"], found["where"] or "$") if found else (str(error), "$")
+    member = where.removeprefix("$").removeprefix(".")
+    if named := _named.search(what):
+        member = f"{member}.{named['name']}" if member else named["name"]
+    return Wrong(member, what)
+
+
+def _refuse(where: str, wrong: list[Wrong]) -> NoReturn:
+    said = "; ".join(
+        f"{each.member}: {each.message}" if each.member else each.message for each in wrong
+    )
+    raise Unacceptable(
+        422,
+        "invalid",
+        f"{where} cannot be taken: {said}",
+        advice="see /openapi.json for what this path takes",
+        wrong=tuple(wrong),
+    )

@@ -1,0 +1,207 @@
+"""The WebSocket: events one way, requests and their answers the other.
+
+A request is `{"id": 1, "do": "say", "session_id": "...", "content": "..."}`: `do` is the name of
+an operation of the API, the rest its parameters and the members of its body. It is answered with
+`{"type": "done", "id": 1, "result": ...}` or `{"type": "failed", "id": 1, "problem": ...}`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec import Raw, Struct
+
+from pilothouse.errors import PilothouseError
+from pilothouse.sessions.contract import Batch, Engine
+from pilothouse.sessions.remote.wire import SUBPROTOCOL, TOKEN_PREFIX, Done, Failed
+
+from .endpoints import ENDPOINTS, Call, Endpoint
+from .frames import ws_frame
+from .guard import subprotocols, too_large
+from .problems import Unacceptable, problem_of, refuse
+from .reading import check_path, to_type
+from .streams import Streams, check_method, first_of, pump, where_to_begin
+
+if TYPE_CHECKING:
+    from litestar.types import Receive, Scope, Send
+
+    from .tracing import Tracing
+
+__all__ = ["Sockets"]
+
+AT_ONCE: Final = 32
+"""How many requests of one socket may be under way; more are read when one is done."""
+
+DOABLE: Final = {endpoint.name: endpoint for endpoint in ENDPOINTS}
+
+
+class _Asked(Struct, frozen=True):
+    id: str | int
+    do: str
+
+
+class Sockets:
+    """What every WebSocket of an application shares."""
+
+    def __init__(
+        self, engine: Engine, streams: Streams, tracing: Tracing | None, limit: int
+    ) -> None:
+        self._engine = engine
+        self._streams = streams
+        self._tracing = tracing
+        self._limit = limit
+
+    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """`/api/ws`, from the handshake to the close."""
+        if scope["type"] == "http":
+            check_method(scope)
+            raise _no_websocket()
+        try:
+            after, session_id = await where_to_begin(self._engine, scope)
+        except (PilothouseError, Unacceptable) as error:
+            await refuse(scope, send, problem_of(error))
+            return
+        await receive()  # websocket.connect
+        accept: Any = {"type": "websocket.accept", "subprotocol": _subprotocol(scope)}
+        await send(accept)
+        socket = _Socket(self._engine, receive, send, self._tracing, self._limit)
+        with self._streams.one():
+            await socket.serve(after, session_id, self._streams)
+
+
+def _no_websocket() -> Unacceptable:
+    return Unacceptable(
+        426,
+        "upgrade-required",
+        "this path is for WebSockets",
+        advice="open it with a WebSocket, or use /api/events/stream",
+        headers={"upgrade": "websocket", "connection": "upgrade"},
+    )
+
+
+def _subprotocol(scope: Scope) -> str | None:
+    """A browser wants one of those it offered; the one without the token, if it can be."""
+    offered = subprotocols(scope)
+    if SUBPROTOCOL in offered:
+        return SUBPROTOCOL
+    return next((each for each in offered if each.startswith(TOKEN_PREFIX)), None)
+
+
+class _Socket:
+    """One accepted WebSocket."""
+
+    def __init__(
+        self, engine: Engine, receive: Receive, send: Send, tracing: Tracing | None, limit: int
+    ) -> None:
+        self._engine = engine
+        self._receive = receive
+        self._send = send
+        self._tracing = tracing
+        self._limit = limit
+        self._free = asyncio.Semaphore(AT_ONCE)
+
+    async def serve(self, after: int, session_id: str | None, streams: Streams) -> None:
+        # Tells where the stream begins, so that a watcher which saw nothing yet can come back.
+        await self._give(Batch(events=(), cursor=after))
+        watching = self._engine.watch(after, session_id=session_id)
+        code = 1001
+        # What was asked for goes on to its end although its caller has left.
+        async with asyncio.TaskGroup() as asked:
+            try:
+                await first_of(
+                    pump(watching, self._give), self._listen(asked), streams.end_of_one()
+                )
+            except OSError:
+                return
+            except PilothouseError as error:
+                code = 1011
+                await self._say(Failed(problem=problem_of(error)))
+            with contextlib.suppress(OSError, RuntimeError):
+                await self._send({"type": "websocket.close", "code": code, "reason": ""})
+
+    async def _give(self, batch: Batch) -> None:
+        text = ws_frame(batch)
+        await self._send({"type": "websocket.send", "text": text, "bytes": None})
+
+    async def _listen(self, asked: asyncio.TaskGroup) -> None:
+        while True:
+            message: Any = await self._receive()
+            if message["type"] == "websocket.disconnect":
+                return
+            await self._free.acquire()
+            asked.create_task(self._do(message.get("text") or message.get("bytes") or ""))
+
+    async def _do(self, text: str | bytes) -> None:
+        try:
+            await self._say(await self._outcome(text))
+        finally:
+            self._free.release()
+
+    async def _say(self, frame: Done | Failed) -> None:
+        text = msgspec.json.encode(frame).decode("utf-8", "replace")
+        # The caller may have left meanwhile; what it asked for is done all the same.
+        with contextlib.suppress(OSError, RuntimeError):
+            await self._send({"type": "websocket.send", "text": text, "bytes": None})
+
+    async def _outcome(self, text: str | bytes) -> Done | Failed:
+        asked: _Asked | None = None
+        try:
+            members = _members(text, self._limit)
+            asked = request = _asked(members)
+            endpoint = _find(request.do)
+            call = _call_of(endpoint, members)
+            result = await self._traced(endpoint, lambda: endpoint.call(self._engine, call))
+            return Done(id=request.id, result=Raw(msgspec.json.encode(result)))
+        except Exception as error:  # noqa: BLE001 - the boundary: one request must not end the rest
+            return Failed(id=asked.id if asked else None, problem=problem_of(error))
+
+    async def _traced(self, endpoint: Endpoint, act: Callable[[], Awaitable[Any]]) -> Any:
+        if self._tracing is None:
+            return await act()
+        with self._tracing.action(endpoint.name):
+            return await act()
+
+
+def _members(text: str | bytes, limit: int) -> dict[str, Any]:
+    if len(text) > limit:
+        raise too_large(limit)
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise Unacceptable(
+            400, "malformed", f"the frame is no JSON object: {error}", advice="send JSON objects"
+        ) from None
+
+
+def _asked(members: dict[str, Any]) -> _Asked:
+    return to_type(members, _Asked, "the frame")
+
+
+def _find(name: str) -> Endpoint:
+    if endpoint := DOABLE.get(name):
+        return endpoint
+    raise Unacceptable(
+        422, "invalid", "there is nothing of that name to `do`", advice="see /openapi.json"
+    )
+
+
+def _call_of(endpoint: Endpoint, members: dict[str, Any]) -> Call:
+    """Share out the members of a frame among the parameters of a path, of a query, and a body."""
+    rest = {name: value for name, value in members.items() if name not in ("id", "do")}
+    path = {name: rest.pop(name, "") for name in endpoint.parameters}
+    check_path(to_type(path, dict[str, str], "the frame"))
+    query: Any = None
+    if endpoint.query is not None:
+        names = endpoint.query.__struct_fields__
+        given = {name: rest.pop(name) for name in names if name in rest}
+        query = to_type(given, endpoint.query, "the frame")
+    if endpoint.takes is None and rest:
+        raise Unacceptable(
+            422, "invalid", f"the frame has members that are not known: {', '.join(sorted(rest))}"
+        )
+    body = None if endpoint.takes is None else to_type(rest, endpoint.takes, "the frame")
+    return Call(path, query, body)

@@ -1,0 +1,179 @@
+"""Events as they happen: server-sent events, and what they share with the WebSocket.
+
+A reader that is slow makes its own stream wait: the journal is read on only when the socket took
+the last piece. Under load many events go into one piece; after silence the first goes at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Final
+
+from pilothouse.sessions.contract import Batch, Engine
+
+from .endpoints import StreamQuery
+from .frames import sse_chunk
+from .guard import header
+from .problems import Unacceptable
+from .reading import check_path, read_query
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from litestar.types import Receive, Scope, Send
+
+__all__ = ["Streams", "check_method", "first_of", "pump", "serve_events", "where_to_begin"]
+
+HEARTBEAT_SECONDS: Final = 15.0
+PAUSE_SECONDS: Final = 0.003
+MANY: Final = 100
+"""A piece with as many events needs no pause to gather more."""
+
+HEADERS: Final = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-store"),
+    (b"x-accel-buffering", b"no"),
+]
+
+
+class Streams:
+    """The open streams of one application."""
+
+    def __init__(self, longest: float | None = None) -> None:
+        self.watchers = 0
+        self._ending = asyncio.Event()
+        self._longest = longest
+
+    async def end_of_one(self) -> None:
+        """Wait until a stream that begins now has to end."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._ending.wait(), self._longest)
+
+    def end(self) -> None:
+        """End every stream, so that a server can stop."""
+        self._ending.set()
+
+    @contextlib.contextmanager
+    def one(self) -> Generator[None]:
+        """Count a stream as long as it is open."""
+        self.watchers += 1
+        try:
+            yield
+        finally:
+            self.watchers -= 1
+
+
+async def first_of(*work: Coroutine[Any, Any, Any]) -> None:
+    """Run them together until the first ends; the others are cancelled, and all are awaited."""
+    tasks = [asyncio.create_task(each) for each in work]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        ends = await asyncio.gather(*tasks, return_exceptions=True)
+    for end in ends:
+        if isinstance(end, Exception):
+            raise end
+
+
+async def where_to_begin(engine: Engine, scope: Scope) -> tuple[int, str | None]:
+    """The cursor a stream begins after, and its session; an unknown one is refused now."""
+    query: StreamQuery = read_query(scope["query_string"], StreamQuery)
+    if query.session_id is not None:
+        check_path({"session_id": query.session_id})
+        await engine.status(query.session_id)
+    after = _last_event_id(scope)
+    if after is None:
+        after = query.after
+    if after is None:
+        after = (await engine.health()).cursor
+    return after, query.session_id
+
+
+def _last_event_id(scope: Scope) -> int | None:
+    given = header(scope, b"last-event-id")
+    if given is None or not given.strip():
+        return None
+    if not given.isascii() or not given.isdecimal() or len(given) > 18:
+        raise Unacceptable(
+            422, "invalid", "Last-Event-ID is no cursor", advice="send the `id` of an event"
+        )
+    return int(given)
+
+
+async def pump(watching: AsyncGenerator[Batch], give: Callable[[Batch], Awaitable[None]]) -> None:
+    """Hand on what is watched, piece by piece."""
+    async with aclosing(watching):
+        async for batch in watching:
+            await give(batch)
+            if len(batch.events) < MANY:
+                await asyncio.sleep(PAUSE_SECONDS)
+
+
+async def serve_events(
+    engine: Engine, streams: Streams, scope: Scope, receive: Receive, send: Send
+) -> None:
+    """`GET /api/events/stream`."""
+    check_method(scope)
+    after, session_id = await where_to_begin(engine, scope)
+    await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+    speaker = _Speaker(send)
+    with streams.one():
+        await speaker.say(b": from %d\n\n" % after)
+        await first_of(
+            pump(engine.watch(after, session_id=session_id), speaker.give),
+            speaker.beat(),
+            _until_gone(receive),
+            streams.end_of_one(),
+        )
+    await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def check_method(scope: Scope) -> None:
+    """These paths are bare ASGI applications, for which Litestar checks no method."""
+    if scope["type"] != "http" or scope["method"] != "GET":
+        raise Unacceptable(
+            405,
+            "no-such-method",
+            "this path takes other methods",
+            advice="see Allow",
+            headers={"allow": "GET"},
+        )
+
+
+class _Speaker:
+    """Writes the pieces of one stream, and a comment where there is nothing to write."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._said = 0
+        self._saying = False
+
+    async def give(self, batch: Batch) -> None:
+        if chunk := sse_chunk(batch):
+            await self.say(chunk)
+
+    async def say(self, chunk: bytes) -> None:
+        self._said += 1
+        self._saying = True
+        try:
+            await self._send({"type": "http.response.body", "body": chunk, "more_body": True})
+        finally:
+            self._saying = False
+
+    async def beat(self) -> None:
+        """A comment whenever nothing was said for a while: proxies end what is silent."""
+        while True:
+            before = self._said
+            await asyncio.sleep(HEARTBEAT_SECONDS)
+            if self._said == before and not self._saying:
+                await self.say(b":\n\n")
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass

@@ -1,0 +1,346 @@
+"""An engine in memory that does what the contract says, with no CLI: enough to test a face."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncGenerator, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+from msgspec.structs import replace
+
+from pilothouse import errors
+from pilothouse.sessions.answers import Answer
+from pilothouse.sessions.contract import (
+    Answered,
+    Batch,
+    Cancelled,
+    CostLine,
+    CostReport,
+    DryRun,
+    DryRunLine,
+    Event,
+    Fork,
+    Gap,
+    Health,
+    Interrupted,
+    JsonObject,
+    Listed,
+    Listing,
+    ModeSet,
+    PolicyReport,
+    Question,
+    Queued,
+    Rewound,
+    Said,
+    Say,
+    Start,
+    Started,
+    Status,
+    Stopped,
+    Tokens,
+    Way,
+)
+
+NOW = 1_700_000_000_000
+
+
+class FakeEngine:
+    """Sessions are statuses, the journal is a list, and every verb leaves one event."""
+
+    def __init__(self) -> None:
+        self.sessions: dict[str, Status] = {}
+        self.asked: dict[str, Question] = {}
+        self.journal: list[Event] = []
+        self.gaps: list[Gap] = []
+        self.keys: dict[str, tuple[Start, Started]] = {}
+        self.problem: str | None = None
+        self.raises: Exception | None = None
+        """What the next verb raises, for errors that need a CLI to come about."""
+        self.reads = 0
+        self.closed = False
+        self._ids = itertools.count(1)
+        self._grown = asyncio.Event()
+        self._watched = asyncio.Event()
+
+    # What tests do to it
+
+    def append(self, session_id: str, kind: str = "cli", body: bytes = b'{"type":"x"}') -> int:
+        seq = self.cursor + 1
+        self.journal.append(Event(seq, session_id, kind, NOW + seq, Raw(body)))
+        self._grown.set()
+        self._grown = asyncio.Event()
+        return seq
+
+    def ask(self, session_id: str) -> Question:
+        number = next(self._ids)
+        question = Question(
+            id=f"q-{number}",
+            session_id=session_id,
+            kind="tool",
+            state="open",
+            title="Run a command",
+            text="ls -l",
+            format="command",
+            tool_name="Bash",
+            input={"command": "ls -l"},
+            ways=[Way(id="yes", label="Yes", answer={"kind": "allow"})],
+            opened_at=NOW,
+        )
+        self.asked[question.id] = question
+        self.append(session_id, "question.opened", msgspec.json.encode(question))
+        return question
+
+    async def watched(self) -> None:
+        """Wait until somebody watches."""
+        await asyncio.wait_for(self._watched.wait(), 20)
+
+    @property
+    def cursor(self) -> int:
+        return self.journal[-1].seq if self.journal else 0
+
+    # The contract
+
+    async def start(self, request: Start) -> Started:
+        self._maybe_raise()
+        if request.key in self.keys:
+            before, started = self.keys[request.key]
+            if before != request:
+                raise errors.KeyReused(
+                    "this key was used for another request", advice="take another"
+                )
+            return replace(started, repeated=True)
+        if not request.cwd.startswith("/"):
+            raise errors.DirectoryRefused(f"{request.cwd!r} is not there", advice="give another")
+        started = self._new(request.cwd, label=request.label)
+        if request.key is not None:
+            self.keys[request.key] = request, started
+        return started
+
+    def _new(self, cwd: str, **more: Any) -> Started:
+        session_id = f"session-{next(self._ids)}"
+        self.append(session_id, "session.started", b'{"cwd":"/"}')
+        self.sessions[session_id] = Status(
+            session_id=session_id,
+            state="active",
+            cwd=cwd,
+            live=True,
+            started_at=NOW,
+            updated_at=NOW,
+            cursor=self.cursor,
+            **more,
+        )
+        return Started(session_id=session_id, state="active", prompt_id=f"p-{next(self._ids)}")
+
+    async def say(self, session_id: str, request: Say) -> Said:
+        status = self._known(session_id)
+        prompt_id = f"p-{next(self._ids)}"
+        queued = Queued(prompt_id=prompt_id, text=str(request.content), said_at=NOW, sent=True)
+        self._set(session_id, queued=[*status.queued, queued])
+        self.append(session_id, "prompt.said", msgspec.json.encode(request))
+        return Said(session_id=session_id, prompt_id=prompt_id, state="active", queued=True)
+
+    async def cancel(self, session_id: str, prompt_id: str) -> Cancelled:
+        status = self._known(session_id)
+        if prompt_id not in [each.prompt_id for each in status.queued]:
+            raise errors.UnknownPrompt("no queued message has this id", advice="read the status")
+        left = [each for each in status.queued if each.prompt_id != prompt_id]
+        self._set(session_id, queued=left)
+        return Cancelled(prompt_id=prompt_id, cancelled=True)
+
+    async def answer(self, question_id: str, answer: Answer, *, by: str = "person") -> Answered:
+        question = await self.question(question_id)
+        if question.state == "open":
+            question = replace(question, state="answered", answer=answer, answered_by=by)
+            self.asked[question_id] = question
+            self.append(question.session_id, "question.closed", msgspec.json.encode(answer))
+        elif question.answer != answer:
+            raise errors.QuestionSettled("it was answered before", advice="see what was answered")
+        session = question.session_id
+        return Answered(question=question, state="active", session_id=session)
+
+    async def interrupt(self, session_id: str) -> Interrupted:
+        self._known(session_id)
+        self.append(session_id, "interrupt.asked", b"{}")
+        self._set(session_id, state="interrupted")
+        return Interrupted(session_id=session_id, state="interrupted", was_running=True)
+
+    async def stop(self, session_id: str) -> Stopped:
+        was_live = self._known(session_id).live
+        self._set(session_id, live=False, state="done")
+        return Stopped(session_id=session_id, state="done", was_live=was_live)
+
+    async def fork(self, session_id: str, request: Fork) -> Started:
+        return self._new(self._known(session_id).cwd, parent=session_id, label=request.label)
+
+    async def rewind(self, session_id: str, prompt_id: str, *, preview: bool = False) -> Rewound:
+        self._known(session_id)
+        return Rewound(possible=True, files=[f"/{prompt_id}"], insertions=1, done=not preview)
+
+    async def compact(self, session_id: str, instructions: str | None = None) -> Said:
+        return await self.say(session_id, Say(content=f"/compact {instructions or ''}"))
+
+    async def set_mode(self, session_id: str, mode: Any) -> ModeSet:
+        self._known(session_id)
+        if mode == "bypassPermissions":
+            raise errors.BypassNotAllowed("set_mode")
+        self._set(session_id, mode=mode)
+        return ModeSet(session_id=session_id, mode=mode, how="in_place")
+
+    async def set_model(self, session_id: str, model: str | None) -> Status:
+        return self._set(session_id, model=model)
+
+    async def set_thinking(self, session_id: str, tokens: int | None) -> Status:
+        return self._set(session_id, reason=f"thinks {tokens}")
+
+    async def mcp_status(self, session_id: str) -> list[JsonObject]:
+        self._known(session_id)
+        return [{"name": "files", "status": "connected"}]
+
+    async def mcp_reconnect(self, session_id: str, server: str) -> list[JsonObject]:
+        self._known(session_id)
+        return [{"name": server, "status": "pending"}]
+
+    async def mcp_toggle(self, session_id: str, server: str, *, enabled: bool) -> list[JsonObject]:
+        self._known(session_id)
+        return [{"name": server, "enabled": enabled}]
+
+    async def mcp_set(self, session_id: str, servers: dict[str, JsonObject]) -> JsonObject:
+        self._known(session_id)
+        return {"added": sorted(servers), "removed": []}
+
+    async def context_usage(self, session_id: str) -> JsonObject:
+        self._known(session_id)
+        return {"totalTokens": 17}
+
+    async def commands(self, session_id: str) -> list[JsonObject]:
+        self._known(session_id)
+        return [{"name": "compact"}]
+
+    async def models(self, session_id: str) -> list[JsonObject]:
+        self._known(session_id)
+        return [{"value": "default"}]
+
+    async def control(self, session_id: str, subtype: str, fields: JsonObject) -> JsonObject:
+        self._known(session_id)
+        if subtype != "get_settings":
+            raise errors.ControlRefused(f"{subtype} is not allowed", advice="use the verbs")
+        return {"subtype": subtype, **fields}
+
+    async def status(self, session_id: str, *, output_lines: int = 0) -> Status:
+        status = self._known(session_id)
+        return replace(status, output=["line"] * min(output_lines, 3), cursor=self.cursor)
+
+    async def list(
+        self, *, cwd: str | None = None, limit: int = 50, offset: int = 0, live: bool = False
+    ) -> Listing:
+        found = [
+            Listed(
+                session_id=each.session_id,
+                cwd=each.cwd,
+                title=each.label or "",
+                updated_at=each.updated_at,
+                state=each.state,
+                live=each.live,
+            )
+            for each in self.sessions.values()
+            if (cwd is None or each.cwd == cwd) and (each.live or not live)
+        ]
+        return Listing(sessions=found[offset : offset + limit], total=len(found))
+
+    async def questions(
+        self, *, session_id: str | None = None, state: Any = "decidable"
+    ) -> Sequence[Question]:
+        return [
+            each
+            for each in self.asked.values()
+            if session_id in (None, each.session_id) and state in ("any", "decidable", each.state)
+        ]
+
+    async def question(self, question_id: str) -> Question:
+        if question_id not in self.asked:
+            raise errors.UnknownQuestion("no question has this id", advice="list them")
+        return self.asked[question_id]
+
+    async def read(
+        self, after: int = 0, *, session_id: str | None = None, limit: int = 500
+    ) -> Batch:
+        self.reads += 1
+        later = (each for each in self.journal if each.seq > after)
+        events = [each for each in later if session_id in (None, each.session_id)][:limit]
+        cursor = events[-1].seq if len(events) == limit else max(self.cursor, after)
+        gaps = [gap for gap in self.gaps if after < gap.last <= cursor]
+        return Batch(events=events, cursor=cursor, gaps=gaps)
+
+    async def watch(
+        self, after: int | None = None, *, session_id: str | None = None
+    ) -> AsyncGenerator[Batch]:
+        cursor = self.cursor if after is None else after
+        self._watched.set()
+        while not self.closed:
+            grown = self._grown
+            batch = await self.read(cursor, session_id=session_id)
+            cursor = batch.cursor
+            if batch.events or batch.gaps:
+                yield batch
+            else:
+                await grown.wait()
+
+    async def policy(self) -> PolicyReport:
+        return PolicyReport(path="/policy.toml", rules=2, loaded_at=NOW, text="# none")
+
+    async def policy_dry_run(self, text: str) -> DryRun:
+        if "[" in text and "]" not in text:
+            raise errors.PolicyError("line 1: a bracket is open")
+        line = DryRunLine(
+            question_id="q-1",
+            session_id="session-1",
+            tool_name="Bash",
+            title="Run a command",
+            before="ask",
+            after="deny",
+        )
+        return DryRun(examined=1, differ=[line])
+
+    async def cost(
+        self, by: Any = "session", *, session_id: str | None = None, since: int | None = None
+    ) -> CostReport:
+        line = CostLine(group=session_id or by, usd=0.5, turns=1, tokens=Tokens(input=since or 1))
+        return CostReport(by=by, lines=[line], total_usd=0.5, today_usd=0.25)
+
+    async def settings(self) -> JsonObject:
+        return {"max_sessions": {"value": 10, "from": "default"}}
+
+    async def health(self) -> Health:
+        return Health(
+            ok=self.problem is None,
+            version="1",
+            live=sum(each.live for each in self.sessions.values()),
+            sessions=len(self.sessions),
+            questions=sum(each.state == "open" for each in self.asked.values()),
+            cursor=self.cursor,
+            simulated=True,
+            started_at=NOW,
+            problem=self.problem,
+        )
+
+    async def aclose(self) -> None:
+        self.closed = True
+        self._grown.set()
+
+    def _known(self, session_id: str) -> Status:
+        self._maybe_raise()
+        if session_id not in self.sessions:
+            raise errors.UnknownSession(f"no session has the id {session_id}", advice="list them")
+        return self.sessions[session_id]
+
+    def _set(self, session_id: str, **members: Any) -> Status:
+        self.sessions[session_id] = replace(self._known(session_id), **members)
+        return self.sessions[session_id]
+
+    def _maybe_raise(self) -> None:
+        error, self.raises = self.raises, None
+        if error is not None:
+            raise error

@@ -1,0 +1,142 @@
+"""Requests made up from the OpenAPI document, with the engine and the simulator behind it.
+
+None makes the server fail, and every answer is as the document says.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Generator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import settings
+from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
+
+from pilothouse.faces.http.document import make_document
+from pilothouse.sessions.contract import Say, Start
+from pilothouse.sessions.engine import SessionEngine
+from pilothouse.settings import load
+from pilothouse.testing.clis import SimulatedCLI
+from pilothouse.testing.plugin import SimulatedCLIMaker
+
+from .serving import BEARER, make_app, served
+
+# The engine refuses, with 422, values that fit the document: a directory that is not there.
+NOT_OURS = [positive_data_acceptance]
+DEADLINE = 60
+
+
+class Place(NamedTuple):
+    """A server, and what there is behind it."""
+
+    address: str
+    session_id: str
+    question_id: str
+    cwd: str
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Generator[Place]:
+    """A server in a thread: its event loop has to outlive each of the tests."""
+    with ExitStack() as stack:
+        cli = SimulatedCLIMaker(tmp_path_factory, stack)(strict=False)
+        server = _Server(cli, tmp_path_factory.mktemp("operator"))
+        thread = threading.Thread(target=asyncio.run, args=[server.serve()])
+        thread.start()
+        try:
+            assert server.up.wait(DEADLINE)
+            yield server.place
+        finally:
+            server.stop()
+            thread.join(DEADLINE)
+
+
+class _Server:
+    """An engine with a session that asked something, over HTTP."""
+
+    place: Place
+
+    def __init__(self, cli: SimulatedCLI, folder: Path) -> None:
+        self._cli = cli
+        self._folder = folder
+        self._down = asyncio.Event()
+        self.up = threading.Event()
+
+    async def serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        env = {
+            "HOME": str(self._folder),
+            "CLAUDE_CONFIG_DIR": str(self._cli.home / ".claude"),
+        }
+        options = self._cli.options()
+        engine = await SessionEngine.open(
+            load(env=env, flags={}),
+            cli_path=options.cli_path,
+            env=options.env,
+            inherit_env=False,
+            simulated=True,
+        )
+        try:
+            async with served(make_app(engine, stream_seconds=0.01)) as address:
+                self.place = await self._begin(engine, address)
+                self.up.set()
+                await self._down.wait()
+        finally:
+            await engine.aclose()
+
+    async def _begin(self, engine: SessionEngine, address: str) -> Place:
+        cwd = str(self._cli.cwd)
+        started = await engine.start(Start(prompt="run a permission", cwd=cwd))
+        async with asyncio.timeout(DEADLINE):
+            async for _ in engine.watch(0, session_id=started.session_id):
+                status = await engine.status(started.session_id)
+                if status.state in {"done", "awaiting_input"}:
+                    break
+        await engine.say(started.session_id, Say(content="more"))
+        questions = [*await engine.questions(state="any")]
+        return Place(address, started.session_id, questions[0].id if questions else "q", cwd)
+
+    def stop(self) -> None:
+        self._loop.call_soon_threadsafe(self._down.set)
+
+
+# Nothing but a WebSocket can be had from that path.
+made_up = schemathesis.openapi.from_dict(make_document("1.2.3")).exclude(path="/api/ws")
+
+
+@made_up.parametrize()
+@settings(max_examples=settings().max_examples // 5)
+def test_what_fits_the_document_is_answered_as_it_says(case: Any, place: Place) -> None:
+    case.call_and_validate(base_url=place.address, headers=BEARER, excluded_checks=NOT_OURS)
+    if aim(case, place):
+        # What is wrong with a case may be what was replaced.
+        unsure = [*NOT_OURS, negative_data_rejection]
+        answer = case.call_and_validate(
+            base_url=place.address, headers=BEARER, excluded_checks=unsure
+        )
+        if answer.status_code == 201:
+            stop(place, answer.json()["session_id"])
+
+
+def stop(place: Place, session_id: str) -> None:
+    """As many CLIs as allowed would soon be alive, and everything else refused."""
+    url = f"{place.address}/api/sessions/{session_id}/stop"
+    assert httpx.post(url, headers=BEARER, trust_env=False).status_code == 200
+
+
+def aim(case: Any, place: Place) -> bool:
+    """Point a case at what is there; whether that changed it."""
+    given = case.path_parameters or {}
+    there = {"session_id": place.session_id, "question_id": place.question_id}
+    found = {name: value for name, value in there.items() if name in given}
+    case.path_parameters = {**given, **found}
+    if isinstance(case.body, dict) and "cwd" in case.body:
+        case.body = {**case.body, "cwd": place.cwd}
+        return True
+    return bool(found)
