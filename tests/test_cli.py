@@ -2,12 +2,40 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import re
+import subprocess
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pilothouse import __version__
 from pilothouse.cli import main
+from pilothouse.sessions.answers import Allow
+from pilothouse.sessions.contract import Question
+from pilothouse.sessions.entries import CLI
+from pilothouse.sessions.journal.contract import Changes, Draft
+from pilothouse.sessions.journal.sqlite import SqliteJournal
+
+
+@pytest.fixture
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A user of whom nothing is known."""
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR", "CLAUDE_CONFIG_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def state(home: Path) -> Path:
+    folder = home / ".local/state/pilothouse"
+    folder.mkdir(parents=True, mode=0o700)
+    return folder
 
 
 def test_the_demonstration_runs_without_a_cli_or_a_key(capsys: pytest.CaptureFixture[str]) -> None:
@@ -40,7 +68,8 @@ def test_without_a_command_it_says_which_there_are(capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit) as left:
         main([])
     assert left.value.code == 2
-    assert "{demo,doctor,record}" in capsys.readouterr().err
+    listed = "{demo,doctor,journal,policy,record,serve,settings,status,stop}"
+    assert listed in capsys.readouterr().err
 
 
 def test_record_says_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None:
@@ -48,3 +77,222 @@ def test_record_says_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None:
         main(["record"])
     assert left.value.code == 2
     assert "pilothouse record -- claude" in capsys.readouterr().err
+
+
+# Settings
+
+
+def test_the_settings_are_listed_with_their_sources(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAX_SESSIONS", "3")
+    (home / "config.toml").write_text("origins = ['https://a.example']\n")
+    assert main(["settings", "--config", "config.toml"]) == 0
+    lines = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()}
+    assert lines["max_sessions"] == ["3", "MAX_SESSIONS"]
+    assert lines["origins"] == ["https://a.example", "config.toml:1"]
+    assert lines["allow_bypass"] == ["false", "default"]
+    assert lines["day_cap_usd"] == ["-", "default"]
+
+
+def test_a_wrong_setting_is_one_line(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "config.toml").write_text("ports = 1\n")
+    assert main(["settings", "--config", "config.toml"]) == 1
+    told = "config.toml:1: there is no setting 'ports'; is 'port' meant?"
+    assert capsys.readouterr().err == f"pilothouse: {told}\n"
+
+
+# Without a server
+
+
+def test_status_and_stop_say_that_there_is_none(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["status"]) == 1
+    assert main(["stop"]) == 0
+    assert capsys.readouterr().out.splitlines() == [
+        "no server is running; start one: pilothouse serve",
+        "no server is running",
+    ]
+    assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize("seconds", ["0", "-1", "nan", "inf", "soon"])
+def test_an_idle_time_is_above_zero(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["serve", "--idle-exit", seconds])
+    assert left.value.code == 2
+    assert "--idle-exit" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", [["status"], ["settings"], ["stop"]])
+def test_short_commands_load_neither_the_http_server_nor_an_engine(
+    command: list[str], tmp_path: Path
+) -> None:
+    code = f"import sys; from pilothouse.cli import main; main({command}); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    loaded = done.stdout.split()
+    assert "pilothouse.settings" in loaded
+    unwanted = {"litestar", "uvicorn", "httpx", "sqlite3", "pilothouse.client", "pilothouse.faces"}
+    assert unwanted.isdisjoint(loaded)
+
+
+# The journal and the policy
+
+
+def question(number: int, **members: Any) -> Question:
+    given: dict[str, Any] = {
+        "kind": "tool",
+        "state": "open",
+        "title": f"Run command {number}?",
+        "tool_name": "Bash",
+        "input": {"command": f"echo {number}"},
+        "opened_at": number,
+        "cwd": "/work",
+    }
+    return Question(id=f"q{number}", session_id="s1", **{**given, **members})
+
+
+async def fill(path: Path) -> SqliteJournal:
+    journal = await SqliteJournal.open(path)
+    told = [
+        question(1),
+        question(2, state="answered", answered_by="policy", answer=Allow(), rule="old"),
+    ]
+    drafts = [
+        Draft("s1", CLI, 1, b'{"n":1}'),
+        Draft("s2", CLI, 2, b'{"n":2}'),
+        Draft("s1", CLI, 3, b'{"n":3}'),
+    ]
+    await journal.post(drafts, Changes(questions=told)).committed
+    return journal
+
+
+@pytest.fixture
+def journal(state: Path) -> Path:
+    path = state / "journal.db"
+
+    async def make() -> None:
+        await (await fill(path)).aclose()
+
+    asyncio.run(make())
+    return path
+
+
+def exported(text: str) -> list[int]:
+    return [json.loads(line)["body"]["n"] for line in text.splitlines()]
+
+
+def test_a_journal_is_exported_to_a_private_file_or_to_stdout(
+    home: Path, journal: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main(["journal", "export", "events.jsonl"]) == 0
+    assert exported((home / "events.jsonl").read_text()) == [1, 2, 3]
+    assert (home / "events.jsonl").stat().st_mode & 0o777 == 0o600
+    assert main(["journal", "export", "--session", "s1", "-"]) == 0
+    assert exported(capfdbinary.readouterr().out.decode()) == [1, 3]
+
+
+def test_an_export_replaces_no_file(
+    home: Path, journal: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "events.jsonl").write_text("mine")
+    assert main(["journal", "export", "events.jsonl"]) == 1
+    assert "choose another name" in capsys.readouterr().err
+    assert (home / "events.jsonl").read_text() == "mine"
+
+
+def test_a_reader_that_has_seen_enough_is_no_error_of_ours(home: Path, journal: Path) -> None:
+    command = f"{sys.executable} -m pilothouse journal export - | true"
+    done = subprocess.run(
+        ["sh", "-c", command], env={"HOME": str(home)}, capture_output=True, timeout=60, check=True
+    )
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_journal_is_backed_up_and_exported_while_it_is_in_use(home: Path, state: Path) -> None:
+    async def use() -> None:
+        journal = await fill(state / "journal.db")
+        try:
+            for words in (["backup", "copy.db"], ["export", "events.jsonl"]):
+                assert await asyncio.to_thread(main, ["journal", *words]) == 0
+        finally:
+            await journal.aclose()
+
+    asyncio.run(use())
+    assert exported((home / "events.jsonl").read_text()) == [1, 2, 3]
+
+    async def restored() -> int:
+        copy = await SqliteJournal.open(home / "copy.db")
+        try:
+            return copy.last
+        finally:
+            await copy.aclose()
+
+    assert asyncio.run(restored()) == 3
+
+
+def test_without_a_journal_the_user_is_told(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["journal", "backup", "copy.db"]) == 1
+    assert "there is no journal" in capsys.readouterr().err
+    assert not (home / "copy.db").exists()
+
+
+def test_what_is_no_journal_is_refused_and_left_alone(
+    home: Path, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (state / "journal.db").write_text("something else, and rather long at that" * 100)
+    assert main(["journal", "export", "events.jsonl"]) == 1
+    told = capsys.readouterr().err
+    assert told.startswith("pilothouse: ")
+    assert told.count("\n") == 1
+    assert (state / "journal.db").read_text().startswith("something else")
+
+
+POLICY = """
+[[rule]]
+name = "echoes"
+tool = "Bash"
+command = "echo 1"
+action = "deny"
+reason = "No noise."
+"""
+
+
+def test_a_policy_is_tried_on_past_questions(
+    home: Path, journal: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "policy.toml").write_text(POLICY)
+    assert main(["policy", "check", "policy.toml"]) == 0
+    first, second, *differ = capsys.readouterr().out.splitlines()
+    assert first == "policy.toml: 1 rule, nothing wrong"
+    assert second == "2 past questions, of which 2 would differ"
+    assert differ == [
+        "  ask -> deny (echoes): Run command 1?",
+        "  allow (old) -> ask: Run command 2?",
+    ]
+
+
+def test_a_wrong_policy_is_refused_with_its_place(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "policy.toml").write_text(POLICY.replace("deny", "perhaps"))
+    assert main(["policy", "check", "policy.toml"]) == 1
+    assert re.match(r"pilothouse: policy\.toml:6\b", capsys.readouterr().err)
+
+
+def test_without_a_policy_or_a_journal_the_user_is_told(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["policy", "check"]) == 0
+    assert "a person is asked every question" in capsys.readouterr().out
+    (home / "policy.toml").write_text(POLICY)
+    assert main(["policy", "check", "policy.toml"]) == 0
+    assert "no question was asked yet" in capsys.readouterr().out

@@ -34,6 +34,7 @@ from pilothouse.client import client as client_module
 from pilothouse.protocol import ControlRequest, Initialize, Interrupt, UserMessage
 from pilothouse.protocol.system import SystemMessage
 from pilothouse.protocol.wire import JsonObject, members, tag_of
+from pilothouse.sessions.machine import draw
 from pilothouse.testing.scripted_cli import ScriptedCLI
 from pilothouse.transport import MemoryTransport
 
@@ -116,9 +117,13 @@ def test_an_example_uses_names_that_exist(example: Example):
 
 @pytest.mark.parametrize("example", [each for each in EXAMPLES if each.runs], ids=str)
 def test_an_example_runs(
-    example: Example, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    example: Example,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ):
     stage = Stage(example.scene)
+    live_in(tmp_path, monkeypatch)
     monkeypatch.setattr(client_module, "StdioTransport", stage.transport)
     # Any program will do: it is never started.
     monkeypatch.setenv("CLAUDE_CODE_PATH", sys.executable)
@@ -126,6 +131,17 @@ def test_an_example_runs(
     monkeypatch.setitem(sys.modules, module.__name__, module)
     exec(compile(example.parse(), str(example), "exec"), vars(module))
     assert example.prints in capsys.readouterr().out
+
+
+def live_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep an engine's journal, and whatever else belongs to a user, in this folder."""
+    names = ("HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR", "XDG_STATE_HOME", "CLAUDE_CONFIG_DIR")
+    for name in names:
+        place = folder / name.lower()
+        place.mkdir(mode=0o700)
+        monkeypatch.setenv(name, str(place))
+    monkeypatch.setenv("PILOTHOUSE_SIMULATE", "always")
+    monkeypatch.chdir(folder)
 
 
 def test_most_examples_run():
@@ -489,6 +505,10 @@ def test_the_design_names_every_room_and_every_module_of_the_client():
     modules = [path.stem for path in source.glob("client/*.py") if path.stem != "__init__"]
     assert [room for room in rooms if f"  {room}/ " not in text] == []
     assert [module for module in modules if f"`{module}`" not in text] == []
+
+
+def test_the_design_draws_the_states_as_the_table_has_them():
+    assert f"```mermaid\n{draw()}```" in (ROOT / "docs/design.md").read_text()
 
 
 def test_the_readme_leads_to_every_page():

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pilothouse import __version__
+from pilothouse.errors import PilothouseError
+
+if TYPE_CHECKING:
+    from pilothouse.settings import Settings
 
 __all__ = ["main"]
 
@@ -21,25 +28,140 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Its flags and the recorded command's are its own to tell apart.
         return _record(words[1:])
     chosen = _parser().parse_args(words)
-    return int(chosen.command(chosen))
+    try:
+        return int(chosen.command(chosen))
+    except PilothouseError as error:
+        return _complain(error, 1)
+    except BrokenPipeError:
+        # Whoever read our output has seen enough.
+        _forget_stdout()
+        return 1
+
+
+def _tell(line: str) -> None:
+    """Say it at once. That nobody listens any more is no reason for a server to end."""
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:
+        _forget_stdout()
+
+
+def _forget_stdout() -> None:
+    """Write to nowhere from now on, so that leaving does not fail at what was left to write."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _complain(error: PilothouseError, code: int) -> int:
+    print(f"pilothouse: {error}", file=sys.stderr)
+    return code
+
+
+# The words there are
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="pilothouse", description="Steer Claude Code sessions.")
     parser.add_argument("--version", action="version", version=f"pilothouse {__version__}")
-    commands = parser.add_subparsers(required=True, metavar="{demo,doctor,record}")
+    commands = parser.add_subparsers(required=True)
     demo = commands.add_parser("demo", help="show one turn of the simulator; spends nothing")
     demo.set_defaults(command=_demo)
     doctor = commands.add_parser(
         "doctor", help="find the CLI, its version and a credential, and say what to do"
     )
     doctor.set_defaults(command=_doctor)
+    _add_journal(commands)
+    _add_policy(commands)
     commands.add_parser("record", help="run a CLI and keep what passes, to be replayed later")
+    _add_serve(commands)
+    _add_settings(commands)
+    status = _add(commands, "status", "tell whether a server runs, and what it has to do")
+    status.set_defaults(command=_status)
+    stop = _add(commands, "stop", "end the server, and its sessions, in order")
+    stop.set_defaults(command=_stop)
+    commands.metavar = f"{{{','.join(commands.choices)}}}"
     return parser
 
 
+def _add(commands: Any, name: str, does: str) -> argparse.ArgumentParser:
+    """A command that goes by the settings."""
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=does, description=does)
+    parser.add_argument("--config", metavar="FILE", type=Path, help="the settings file to read")
+    return parser
+
+
+def _add_serve(commands: Any) -> None:
+    serve = _add(commands, "serve", "serve sessions on this machine over HTTP")
+    serve.add_argument("--host", help="the address to listen on (127.0.0.1)")
+    serve.add_argument("--port", help="the port to listen on (8137); 0 is any free one")
+    serve.add_argument("--tls-cert", metavar="PEM", help="the certificate to serve https with")
+    serve.add_argument("--tls-key", metavar="PEM", help="its key, if it is in another file")
+    serve.add_argument(
+        "--insecure",
+        action="store_true",
+        default=None,
+        help="listen beyond this machine without TLS",
+    )
+    serve.add_argument(
+        "--allow-bypass",
+        action="store_true",
+        default=None,
+        help="let sessions bypass permissions",
+    )
+    serve.add_argument(
+        "--simulate",
+        choices=("auto", "always", "never"),
+        help="run sessions on the simulator (auto: if there is no CLI or no credential)",
+    )
+    serve.add_argument("--log-level", choices=("debug", "info", "warning", "error"))
+    serve.add_argument(
+        "--idle-exit", metavar="SECONDS", type=_seconds, help="end if nobody has needed it so long"
+    )
+    serve.set_defaults(command=_serve)
+
+
+def _seconds(text: str) -> float:
+    seconds = float(text)
+    if not 0 < seconds < float("inf"):
+        raise argparse.ArgumentTypeError("a number above 0 is needed")
+    return seconds
+
+
+def _add_settings(commands: Any) -> None:
+    settings = _add(commands, "settings", "list every setting, its value and where it came from")
+    settings.add_argument("--reference", action="store_true", help="the table of all, as Markdown")
+    settings.set_defaults(command=_settings)
+
+
+def _add_journal(commands: Any) -> None:
+    journal = commands.add_parser("journal", help="back up or export what happened")
+    verbs = journal.add_subparsers(required=True, metavar="{backup,export}")
+    backup = _add(verbs, "backup", "copy the journal, also while a server uses it")
+    backup.add_argument("file", metavar="FILE", type=Path, help="a new file")
+    backup.set_defaults(command=_backup)
+    export = _add(verbs, "export", "write every event as a line of JSON")
+    export.add_argument("--session", metavar="ID", help="of this session alone")
+    export.add_argument("file", metavar="FILE", type=Path, help="a new file; - is stdout")
+    export.set_defaults(command=_export)
+    for verb in (backup, export):
+        verb.add_argument("--simulated", action="store_true", help="the simulator's journal")
+
+
+def _add_policy(commands: Any) -> None:
+    policy = commands.add_parser("policy", help="check a policy file against what was asked")
+    verbs = policy.add_subparsers(required=True, metavar="{check}")
+    check = _add(verbs, "check", "read a policy file, and list past questions it would change")
+    check.add_argument("--simulated", action="store_true", help="questions of the simulator")
+    check.add_argument(
+        "file", metavar="FILE", type=Path, nargs="?", help="the one in force if none"
+    )
+    check.set_defaults(command=_check)
+
+
+# The commands. Each imports what it needs and no other does.
+
+
 def _demo(_: argparse.Namespace) -> int:
-    from pilothouse.demo import demonstrate  # the doctor needs none of it
+    from pilothouse.demo import demonstrate
 
     print("A turn of the simulator (no CLI, no model, no money):")
     turn = asyncio.run(demonstrate(print))
@@ -47,13 +169,13 @@ def _demo(_: argparse.Namespace) -> int:
 
 
 def _record(words: list[str]) -> int:
-    from pilothouse.testing.recording import main as record  # nothing else needs it
+    from pilothouse.testing.recording import main as record
 
     return record(words)
 
 
 def _doctor(_: argparse.Namespace) -> int:
-    from pilothouse.client.doctor import examine  # the demonstration needs none of it
+    from pilothouse.client.doctor import examine
 
     findings = examine()
     for finding in findings:
@@ -61,6 +183,87 @@ def _doctor(_: argparse.Namespace) -> int:
         if finding.advice:
             print(f"        -> {finding.advice}")
     return 1 if any(finding.state == "problem" for finding in findings) else 0
+
+
+def _load(chosen: argparse.Namespace) -> Settings:
+    from pilothouse.settings import TABLE, load
+
+    flags = {row.name: getattr(chosen, row.name, None) for row in TABLE}
+    return load(env=os.environ, file=chosen.config, flags=flags)
+
+
+def _serve(chosen: argparse.Namespace) -> int:
+    from pilothouse.server.runtime import TAKEN, AlreadyServed
+    from pilothouse.server.serving import serve
+
+    settings = _load(chosen)
+    try:
+        asyncio.run(serve(settings, env=os.environ, tell=_tell, idle_exit_s=chosen.idle_exit))
+    except AlreadyServed as error:
+        return _complain(error, TAKEN)
+    return 0
+
+
+def _status(chosen: argparse.Namespace) -> int:
+    from pilothouse.server.status import report
+
+    lines, running = report(_load(chosen))
+    print(*lines, sep="\n")
+    return 0 if running else 1
+
+
+def _stop(chosen: argparse.Namespace) -> int:
+    from pilothouse.server.status import stop
+
+    print(stop(_load(chosen)))
+    return 0
+
+
+def _settings(chosen: argparse.Namespace) -> int:
+    from pilothouse.settings import reference
+
+    if chosen.reference:
+        print(reference(), end="")
+        return 0
+    for name, value, source in _load(chosen).describe():
+        print(f"{name:22} {_shown(value):36} {source}")
+    return 0
+
+
+def _shown(value: Any) -> str:
+    match value:
+        case None | []:
+            return "-"
+        case bool():
+            return str(value).lower()
+        case list():
+            return ", ".join(map(str, value))  # pyright: ignore[reportUnknownArgumentType]
+        case _:
+            return str(value)
+
+
+def _backup(chosen: argparse.Namespace) -> int:
+    from pilothouse.server.upkeep import backup
+
+    print(backup(_load(chosen), chosen.file, simulated=chosen.simulated))
+    return 0
+
+
+def _export(chosen: argparse.Namespace) -> int:
+    from pilothouse.server.upkeep import export
+
+    told = export(_load(chosen), chosen.file, session_id=chosen.session, simulated=chosen.simulated)
+    print(told, file=sys.stderr)
+    return 0
+
+
+def _check(chosen: argparse.Namespace) -> int:
+    from pilothouse.server.upkeep import check_policy
+
+    settings = _load(chosen)
+    lines = check_policy(settings, chosen.file, env=os.environ, simulated=chosen.simulated)
+    print(*lines, sep="\n")
+    return 0
 
 
 if __name__ == "__main__":

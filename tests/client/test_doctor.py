@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.client.doctor import Finding, examine
+from pilothouse.client.doctor import Finding, examine, missing
 
 
 def fake_cli(folder: Path, script: str) -> str:
@@ -76,6 +76,42 @@ def test_a_sign_in_is_found_without_being_read(env: dict[str, str], tmp_path: Pa
     secret.write_text("secret")
     secret.chmod(0)
     assert found(env)["credential"].text == "signed in"
+
+
+@pytest.mark.parametrize(
+    ("file", "content"),
+    [
+        (".claude/settings.json", '{"apiKeyHelper": "secret"}'),
+        (".claude/settings.json", '{"env": {"ANTHROPIC_API_KEY": "secret"}}'),
+        (".claude.json", '{"primaryApiKey": "secret"}'),
+    ],
+)
+def test_a_credential_in_the_files_of_the_cli_is_found_by_name(
+    tmp_path: Path, file: str, content: str
+) -> None:
+    env = {"HOME": str(tmp_path), "CLAUDE_CODE_PATH": "/no/cli"}
+    (tmp_path / ".claude").mkdir()
+    (tmp_path / file).write_text("{")
+    assert found(env)["credential"].state == "problem"
+    (tmp_path / file).write_text(content)
+    assert found(env)["credential"].state == "ok"
+    assert "secret" not in str(examine(env))
+
+
+def test_the_first_thing_that_is_missing_is_told_without_running_a_cli(
+    env: dict[str, str], tmp_path: Path
+) -> None:
+    env["CLAUDE_CODE_PATH"] = str(tmp_path / "none")
+    lacking = missing(env)
+    assert lacking is not None
+    assert lacking.name == "cli"
+    ran = tmp_path / "ran"
+    given = fake_cli(tmp_path, f"touch {ran}")
+    lacking = missing(env, given)
+    assert lacking is not None
+    assert lacking.name == "credential"
+    assert missing({**env, "ANTHROPIC_API_KEY": "x"}, given) is None
+    assert not ran.exists()
 
 
 def test_an_enclosing_session_is_noted(env: dict[str, str]) -> None:

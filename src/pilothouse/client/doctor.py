@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, Literal
+from typing import Any, Final, Literal, cast
 
 from pilothouse.errors import CLINotFound
 
 from .locate import find_cli
 from .versions import NEWEST_TRIED, OLDEST_SUPPORTED, Features, Version, parse_version
 
-__all__ = ["Finding", "examine"]
+__all__ = ["Finding", "examine", "missing"]
 
 CREDENTIAL_VARIABLES: Final = (
     "ANTHROPIC_API_KEY",
@@ -44,21 +45,31 @@ def examine(env: Mapping[str, str] | None = None) -> list[Finding]:
     return list(_examine(os.environ if env is None else env))
 
 
+def missing(env: Mapping[str, str], cli_path: str | Path | None = None) -> Finding | None:
+    """The first thing without which no session can run, if one is missing. No CLI is run."""
+    findings = (_cli(cli_path, env), _credential(env))
+    return next((each for each in findings if each.state == "problem"), None)
+
+
 def _examine(env: Mapping[str, str]) -> Iterator[Finding]:
     yield _python()
     yield _platform()
-    try:
-        cli = find_cli(env=env)
-    except CLINotFound as error:
-        advice = "npm install -g @anthropic-ai/claude-code, or set CLAUDE_CODE_PATH"
-        yield Finding("cli", "problem", str(error), advice)
-    else:
-        yield Finding("cli", "ok", str(cli))
-        yield from _version(cli, env)
+    cli = _cli(None, env)
+    yield cli
+    if cli.state == "ok":
+        yield from _version(Path(cli.text), env)
     yield _credential(env)
     if "CLAUDECODE" in env:
         text = "this shell runs inside a Claude Code session; its variables are kept from new ones"
         yield Finding("enclosing session", "note", text)
+
+
+def _cli(given: str | Path | None, env: Mapping[str, str]) -> Finding:
+    try:
+        return Finding("cli", "ok", str(find_cli(given, env)))
+    except CLINotFound as error:
+        advice = "npm install -g @anthropic-ai/claude-code, or set CLAUDE_CODE_PATH"
+        return Finding("cli", "problem", str(error), advice)
 
 
 def _python() -> Finding:
@@ -133,7 +144,32 @@ def _credential(env: Mapping[str, str]) -> Finding:
     config = env.get("CLAUDE_CONFIG_DIR") or str(Path(env.get("HOME", "/")) / ".claude")
     if (Path(config) / ".credentials.json").exists():
         return Finding("credential", "ok", "signed in")
+    kept = _kept_by_cli(Path(config), env)
+    if kept:
+        return Finding("credential", "ok", kept)
     if sys.platform == "darwin":
         return Finding("credential", "note", "none in the environment; the keychain was not asked")
     advice = "run `claude` once and sign in, or set ANTHROPIC_API_KEY"
     return Finding("credential", "problem", "none found", advice)
+
+
+def _kept_by_cli(config: Path, env: Mapping[str, str]) -> str | None:
+    """What the CLI's own files have for a credential, by its name alone."""
+    beside = config if env.get("CLAUDE_CONFIG_DIR") else Path(env.get("HOME", "/"))
+    if "primaryApiKey" in _members(beside / ".claude.json"):
+        return "signed in with a key"
+    settings = _members(config / "settings.json")
+    if "apiKeyHelper" in settings:
+        return "the CLI's settings have an apiKeyHelper"
+    variables: Any = settings.get("env")
+    names = cast("dict[str, Any]", variables) if isinstance(variables, dict) else {}
+    found = next((name for name in CREDENTIAL_VARIABLES if names.get(name)), None)
+    return found and f"the CLI's settings set {found}"
+
+
+def _members(file: Path) -> dict[str, Any]:
+    try:
+        read: Any = json.loads(file.read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return cast("dict[str, Any]", read) if isinstance(read, dict) else {}

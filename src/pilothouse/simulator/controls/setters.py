@@ -41,6 +41,17 @@ _NO_BYPASS: Final = (
     "Cannot set permission mode to bypassPermissions because the session was not launched with"
     " --dangerously-skip-permissions"
 )
+_FORBIDDEN: Final = {
+    "auto": (
+        "Cannot set permission mode to auto: auto mode disabled by settings",
+        "auto_mode_settings",
+    ),
+    "bypassPermissions": (
+        "Cannot set permission mode to bypassPermissions because it is disabled by settings or"
+        " configuration",
+        "bypass_disabled",
+    ),
+}
 _WRITABLE: Final = {"userSettings": {"effortLevel"}, "localSettings": {"outputStyle"}}
 _JS_TYPES: Final = {bool: "boolean", int: "number", float: "number", str: "string"}
 
@@ -145,6 +156,8 @@ def set_permission_mode(session: Session, asked: Asked) -> Answer:
     mode = "default" if mode == "manual" else mode
     if mode not in facts.MODES:
         raise Refused(_BAD_MODE, "invalid_mode")
+    if mode in session.permissions.forbidden:
+        raise Refused(*_FORBIDDEN[mode])
     if mode == "bypassPermissions" and not session.permissions.bypass_allowed:
         raise Refused(_NO_BYPASS, "bypass_not_launched")
     if mode == session.permissions.mode:

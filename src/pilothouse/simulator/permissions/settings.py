@@ -86,9 +86,19 @@ def _take(state: PermissionState, source: str, settings: Json) -> None:
             state.add(behavior, source, _texts(permissions.get(behavior)))
     if honoured and (folders := _texts(permissions.get("additionalDirectories"))):
         state.directories[source] = folders
+    _forbid(state, permissions, settings)
     mode = permissions.get("defaultMode")
     if mode in MODES:
         state.set_mode(mode)
+
+
+def _forbid(state: PermissionState, permissions: Json, settings: Json) -> None:
+    if permissions.get("disableBypassPermissionsMode") == "disable":
+        state.forbidden.add("bypassPermissions")
+    if settings.get("disableAutoMode") == "disable":
+        state.forbidden.add("auto")
+    if state.mode in state.forbidden:
+        state.mode = "default"
 
 
 def _write_rules(permissions: Json, update: Json) -> None:

@@ -36,6 +36,8 @@ class PermissionState(Struct, kw_only=True):
     can_ask: bool = True
     """Whether `--permission-prompt-tool stdio` was given."""
     bypass_allowed: bool = False
+    forbidden: set[str] = field(default_factory=set[str])
+    """Modes that the settings switch off."""
     trusted: bool = False
     """Whether the folder's own settings may allow anything."""
     read_only_tools: set[str] = field(default_factory=set[str])
@@ -64,7 +66,9 @@ class PermissionState(Struct, kw_only=True):
 
     def set_mode(self, mode: str) -> bool:
         """Changes the mode; False where the session may not have it."""
-        if mode not in MODES or (mode == "bypassPermissions" and not self.bypass_allowed):
+        if mode not in MODES or mode in self.forbidden:
+            return False
+        if mode == "bypassPermissions" and not self.bypass_allowed:
             return False
         if mode == "plan" and self.mode != "plan":
             self.before_plan = self.mode

@@ -1,0 +1,1 @@
+"""One server for each user and machine: found, started, served and ended."""

@@ -1,0 +1,214 @@
+"""The server in the foreground: everything is opened in order, and closed in the other order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import shlex
+import signal
+import time
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from socket import socket
+from typing import TYPE_CHECKING, Any, Final
+
+from pilothouse import __version__
+from pilothouse.settings import Settings
+
+from . import runtime
+from .engines import open_engine
+from .gate import Gate
+from .idling import wait_unneeded
+from .listening import address_of, bind, check_exposure, hosts_of
+from .logs import Redaction, set_up
+from .simulating import choose
+
+if TYPE_CHECKING:
+    import uvicorn
+
+    from pilothouse.sessions.contract import Engine
+
+__all__ = ["serve"]
+
+ENDING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+# How long requests that are being answered may take to end; streams are told to leave at once.
+GRACE: Final = 5
+
+log = logging.getLogger("pilothouse.server")
+
+Tell = Callable[[str], None]
+
+
+async def serve(
+    settings: Settings,
+    *,
+    env: Mapping[str, str],
+    tell: Tell,
+    idle_exit_s: float | None = None,
+) -> None:
+    """Serve until a signal comes, or until nobody has needed it for `idle_exit_s` seconds.
+
+    `tell` gets what a user is to know, line by line. What stands in the way is a `ServerError`.
+    """
+    check_exposure(settings)
+    state, folder = runtime.own_folders(settings)
+    stopping = asyncio.Event()
+    with _signals(stopping), _held_lock(folder):
+        token = runtime.token(state)
+        set_up(settings.log_level, Redaction([token], env))
+        with bind(settings.host, settings.port) as listener:
+            choice = choose(settings, env)
+            if choice.note:
+                tell(choice.note)
+            engine = await open_engine(choice, choice.journal)
+            try:
+                host = _Host(settings, folder, token, listener, tell)
+                await host.serve(engine, stopping, idle_exit_s)
+            finally:
+                await engine.aclose()
+                log.info("ended")
+
+
+@contextmanager
+def _signals(stopping: asyncio.Event) -> Generator[None]:
+    loop = asyncio.get_running_loop()
+    for each in ENDING_SIGNALS:
+        loop.add_signal_handler(each, stopping.set)
+    try:
+        yield
+    finally:
+        for each in ENDING_SIGNALS:
+            loop.remove_signal_handler(each)
+
+
+@contextmanager
+def _held_lock(folder: Path) -> Generator[None]:
+    """We are the one server while the context lasts."""
+    lock = runtime.Lock(folder / runtime.LOCK_NAME)
+    if not lock.acquire():
+        raise runtime.AlreadyServed(_running_already(runtime.find(folder)))
+    try:
+        # A leftover of a server that was killed.
+        runtime.forget(folder)
+        yield
+    finally:
+        runtime.forget(folder)
+        lock.release()
+
+
+def _running_already(running: runtime.Running | None) -> str:
+    if running is None:
+        return "a server is just starting or ending; try again in a moment"
+    where = f"at {running.address} (pid {running.pid})"
+    return f"a server is running already {where}; use it, or end it: pilothouse stop"
+
+
+class _Host:
+    """Serves one engine on one socket."""
+
+    def __init__(
+        self, settings: Settings, folder: Path, token: str, listener: socket, tell: Tell
+    ) -> None:
+        self._settings = settings
+        self._folder = folder
+        self._token = token
+        self._listener = listener
+        self._tell = tell
+        self._address = address_of(listener, tls=settings.tls_cert is not None)
+
+    async def serve(
+        self, engine: Engine, stopping: asyncio.Event, idle_exit_s: float | None
+    ) -> None:
+        """Returns once every connection is closed."""
+        from pilothouse.faces.http import end_streams  # costs most of the start, as its app does
+
+        app = self._app(engine)
+        gate = Gate(app)
+        server = _server(self._settings, gate, self._publish)
+
+        async def end() -> None:
+            await stopping.wait()
+            log.info("ending")
+            end_streams(app)
+            server.should_exit = True
+
+        async def end_when_idle(seconds: float) -> None:
+            await wait_unneeded(seconds, engine, gate)
+            log.info("nobody has needed the server", extra={"seconds": seconds})
+            stopping.set()
+
+        async with asyncio.TaskGroup() as tasks:
+            watching = [tasks.create_task(end())]
+            if idle_exit_s:
+                watching.append(tasks.create_task(end_when_idle(idle_exit_s)))
+            await server.serve(sockets=[self._listener])
+            for each in watching:
+                each.cancel()
+        runtime.forget(self._folder)
+
+    def _app(self, engine: Engine) -> Any:
+        from pilothouse.faces.http import create_app, make_tracer
+
+        return create_app(
+            engine,
+            token=self._token,
+            hosts=hosts_of(self._settings),
+            origins=self._settings.origins,
+            body_limit=self._settings.body_limit,
+            version=__version__,
+            tracer=make_tracer(self._settings.otel_endpoint, version=__version__),
+        )
+
+    def _publish(self) -> None:
+        """Called when requests are being taken, and not before."""
+        now = int(time.time() * 1000)
+        running = runtime.Running(
+            address=self._address,
+            token=self._token,
+            pid=os.getpid(),
+            version=__version__,
+            started_at=now,
+        )
+        runtime.publish(self._folder, running)
+        log.info("serving", extra={"address": self._address, "pid": running.pid})
+        self._tell(f"serving at {self._address}")
+        self._tell(f"try: {_first_request(self._settings, self._address)}")
+
+
+def _first_request(settings: Settings, address: str) -> str:
+    token = shlex.quote(str(settings.state_dir / runtime.TOKEN_NAME))
+    trust = f"--cacert {shlex.quote(str(settings.tls_cert))} " if settings.tls_cert else ""
+    return f'curl {trust}-H "Authorization: Bearer $(cat {token})" {address}/api/sessions'
+
+
+def _server(settings: Settings, app: Gate, started: Callable[[], None]) -> uvicorn.Server:
+    import uvicorn  # costs a tenth of a second, and commands that only look need none of it
+
+    class Server(uvicorn.Server):
+        @contextmanager
+        def capture_signals(self) -> Generator[None]:
+            """Signals are ours: uvicorn would raise them again once it has ended."""
+            yield
+
+        async def startup(self, sockets: list[socket] | None = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                started()
+
+    config = uvicorn.Config(
+        app,  # pyright: ignore[reportArgumentType]  # our ASGI types are narrower than uvicorn's
+        ws="websockets-sansio",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        proxy_headers=False,
+        ws_max_size=settings.body_limit,
+        # Events go to this machine: packing them costs more than it saves.
+        ws_per_message_deflate=False,
+        timeout_graceful_shutdown=GRACE,
+        ssl_certfile=settings.tls_cert,
+        ssl_keyfile=settings.tls_key,
+    )
+    return Server(config)

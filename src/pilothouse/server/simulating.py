@@ -1,0 +1,93 @@
+"""Which CLI a server's sessions run on: the user's, or the simulator where that cannot work."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from msgspec import structs
+
+from pilothouse.errors import ServerError
+from pilothouse.settings import Settings
+
+__all__ = ["Choice", "choose", "journal_path"]
+
+
+class Choice(NamedTuple):
+    """What to run sessions on, and with what."""
+
+    simulated: bool
+    cli_path: Path
+    settings: Settings
+    """The given ones, with the simulator's own folders where it is used."""
+    env: dict[str, str]
+    """What a CLI finds around it."""
+    journal: Path
+    note: str = ""
+    """One line for the user: why the simulator is used."""
+
+
+def choose(settings: Settings, env: Mapping[str, str]) -> Choice:
+    """The user's CLI where there is one with a credential, if `simulate` leaves it to us."""
+    from pilothouse.client.doctor import missing  # faces that find a server need none of it
+    from pilothouse.client.locate import find_cli
+
+    if settings.simulate == "always":
+        return _simulator(
+            settings, env, "sessions run on the simulator, because `simulate` says so"
+        )
+    around = _around_cli(settings, env)
+    lack = missing(around, settings.cli_path)
+    if lack is None:
+        cli = find_cli(settings.cli_path, around)
+        return Choice(False, cli, settings, around, journal_path(settings, simulated=False))
+    # Some texts bring advice of their own.
+    told = f"{lack.name}: {lack.text.partition(';')[0]}; {lack.advice}"
+    if settings.simulate == "never":
+        raise ServerError(f"{told}, or set simulate to auto")
+    return _simulator(settings, env, f"sessions run on the simulator: {told}")
+
+
+def journal_path(settings: Settings, *, simulated: bool) -> Path:
+    """Where the journal is. What was simulated and cost nothing never mixes with what was not."""
+    folder = settings.state_dir / "simulated" if simulated else settings.state_dir
+    return folder / "journal.db"
+
+
+def _around_cli(settings: Settings, env: Mapping[str, str]) -> dict[str, str]:
+    """What a CLI of the user's finds around it: the user's environment, and no session's."""
+    plain = _of_no_session(env)
+    # Once this variable is set at all, the CLI looks elsewhere for some of its files.
+    if settings.sources["claude_config_dir"] != "default":
+        plain["CLAUDE_CONFIG_DIR"] = str(settings.claude_config_dir)
+    return plain
+
+
+def _of_no_session(env: Mapping[str, str]) -> dict[str, str]:
+    from pilothouse.client.launch import ENCLOSING_SESSION  # as above
+
+    # A session's own folder is not the server's.
+    foreign = ENCLOSING_SESSION | {"PWD", "OLDPWD"}
+    return {name: value for name, value in env.items() if name not in foreign}
+
+
+def _simulator(settings: Settings, env: Mapping[str, str], note: str) -> Choice:
+    """The simulator, with a home of its own: nothing of the user's is read or written."""
+    from pilothouse.testing.executables import simulator_executable  # only it needs them
+
+    folder = settings.state_dir / "simulated"
+    home = folder / "home"
+    config = home / ".claude"
+    config.mkdir(parents=True, exist_ok=True, mode=0o700)
+    places = {"HOME": str(home), "CLAUDE_CONFIG_DIR": str(config)}
+    cli = simulator_executable(folder / "bin", places)
+    own = structs.replace(settings, claude_config_dir=config, cli_path=str(cli), state_dir=folder)
+    around = {**_without_credentials(_of_no_session(env)), **places}
+    return Choice(True, cli, own, around, journal_path(settings, simulated=True), note)
+
+
+def _without_credentials(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment without what is meant for a real CLI."""
+    foreign = ("ANTHROPIC_", "CLAUDE_", "AWS_", "GOOGLE_")
+    return {name: value for name, value in env.items() if not name.startswith(foreign)}

@@ -1,0 +1,58 @@
+"""When a server is not needed any more."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from pilothouse.server.idling import wait_unneeded
+
+IDLE = 0.01
+MANY = 30
+
+
+class Engine:
+    """Only its health is asked for."""
+
+    def __init__(self, live: int = 0, questions: int = 0) -> None:
+        self.live = live
+        self.questions = questions
+        self.asked = 0
+        self.asked_often = asyncio.Event()
+
+    async def health(self) -> Any:
+        self.asked += 1
+        if self.asked >= MANY:
+            self.asked_often.set()
+        return self
+
+
+class Gate:
+    def __init__(self, idle_s: float) -> None:
+        self.idle_s = idle_s
+
+
+def waiting(engine: Engine, gate: Gate) -> asyncio.Task[None]:
+    given: Any = (engine, gate)
+    return asyncio.create_task(wait_unneeded(IDLE, *given))
+
+
+async def test_without_anybody_it_is_unneeded() -> None:
+    await asyncio.wait_for(waiting(Engine(), Gate(1000)), 30)
+
+
+@pytest.mark.parametrize("needed_by", ["live", "questions", "somebody who is being served"])
+async def test_it_is_needed_as_long_as_there_is_somebody(needed_by: str) -> None:
+    engine, gate = Engine(), Gate(1000)
+    if needed_by in ("live", "questions"):
+        setattr(engine, needed_by, 1)
+    else:
+        gate.idle_s = 0
+    task = waiting(engine, gate)
+    await asyncio.wait_for(engine.asked_often.wait(), 30)
+    assert not task.done()
+    engine.live = engine.questions = 0
+    gate.idle_s = 1000
+    await asyncio.wait_for(task, 30)

@@ -1,0 +1,111 @@
+"""The server's log lines."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from pilothouse.server.logs import REDACTED, Redaction, set_up
+
+TOKEN = "t0ken-of-the-server"
+
+
+class Log:
+    """A logger of its own whose lines can be read back."""
+
+    def __init__(self, stream: io.StringIO) -> None:
+        self.stream = stream
+        self.logger = logging.getLogger("pilothouse.test_logs")
+
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.stream.getvalue().splitlines()]
+
+
+@pytest.fixture
+def log() -> Iterator[Log]:
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    stream = io.StringIO()
+    env = {"OPENAI_API_KEY": "value-of-a-key", "HOME": "/home/ada-lovelace", "MY_TOKEN": "short"}
+    try:
+        set_up("info", Redaction([TOKEN], env), stream)
+        yield Log(stream)
+    finally:
+        root.handlers[:] = handlers
+        root.setLevel(level)
+
+
+def test_a_line_is_an_object_with_what_was_given_besides(log: Log) -> None:
+    log.logger.info("a %s line", "plain", extra={"address": "http://x", "count": 3})
+    (line,) = log.lines()
+    assert line.pop("at").endswith("+00:00")
+    assert line == {
+        "level": "info",
+        "logger": "pilothouse.test_logs",
+        "message": "a plain line",
+        "address": "http://x",
+        "count": 3,
+    }
+
+
+def test_what_is_below_the_level_is_not_written(log: Log) -> None:
+    log.logger.debug("quiet")
+    assert log.lines() == []
+
+
+def test_a_text_of_many_lines_is_one_line(log: Log) -> None:
+    log.logger.info("one\ntwo")
+    assert log.lines()[0]["message"] == "one\ntwo"
+
+
+SECRETS = [
+    ("the token is %s", TOKEN),
+    ("Authorization: Bearer %s", "abcdefghijkl"),
+    ("authorization: %s", "Basic QWxhZGRpbg=="),
+    ("key %s was used", "sk-ant-api03-abcdefgh"),
+    ("the variable holds %s", "value-of-a-key"),
+    ("GET /api/events?token=%s", "abcdefghijkl"),
+    ("GET https://%s@example.com", "ada:lovelace"),
+]
+
+
+@pytest.mark.parametrize(("message", "secret"), SECRETS)
+def test_a_secret_in_a_message_is_taken_out(log: Log, message: str, secret: str) -> None:
+    log.logger.info(message, secret)
+    assert secret not in log.stream.getvalue()
+    assert REDACTED in log.stream.getvalue()
+
+
+@pytest.mark.parametrize(("message", "secret"), SECRETS)
+def test_a_secret_in_an_exception_or_beside_the_message_is_taken_out(
+    log: Log, message: str, secret: str
+) -> None:
+    try:
+        raise ValueError(message % secret)
+    except ValueError:
+        log.logger.exception("failed", extra={"seen": {"deep": [message % secret]}})
+    (line,) = log.lines()
+    assert "ValueError" in line["error"]
+    assert secret not in log.stream.getvalue()
+
+
+def test_what_is_named_as_a_secret_is_taken_out_whatever_it_is(log: Log) -> None:
+    named = {"Authorization": "x", "api_key": "y", "session_token": "z", "tokens": "5"}
+    log.logger.info("m", extra={"headers": named})
+    told = log.lines()[0]["headers"]
+    assert told == {
+        "Authorization": REDACTED,
+        "api_key": REDACTED,
+        "session_token": REDACTED,
+        "tokens": "5",
+    }
+
+
+def test_what_is_no_secret_stays(log: Log) -> None:
+    log.logger.info("a short answer for /home/ada-lovelace, 15 tokens, see https://x.example/a@b")
+    assert REDACTED not in log.stream.getvalue()

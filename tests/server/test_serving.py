@@ -1,0 +1,306 @@
+"""A server's life, in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+import signal
+import socket
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from pilothouse.server.background import connect
+
+from .conftest import DEADLINE, Machine
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def client(machine: Machine) -> httpx.AsyncClient:
+    running = machine.found()
+    assert running is not None
+    headers = {"Authorization": f"Bearer {running.token}"}
+    return httpx.AsyncClient(
+        base_url=running.address, headers=headers, timeout=DEADLINE, trust_env=False
+    )
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+async def settled(http: httpx.AsyncClient, path: str) -> dict[str, Any]:
+    """The session's status once its turn has ended; looked at whenever something happens."""
+    async with (
+        asyncio.timeout(DEADLINE),
+        http.stream("GET", "/api/events/stream?after=0") as events,
+    ):
+        assert events.status_code == 200, await events.aread()
+        async for _ in events.aiter_raw():
+            status = (await http.get(path)).json()
+            if status["state"] != "active":
+                return status
+    raise AssertionError("the events ended")
+
+
+async def test_it_serves_on_loopback_and_leaves_where_for_its_user_alone(machine: Machine) -> None:
+    serving = await machine.serve()
+    assert urlsplit(serving.address).hostname == "127.0.0.1"
+    file = machine.runtime_file
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert file.parent.stat().st_mode & 0o777 == 0o700
+    assert machine.settings.state_dir.stat().st_mode & 0o777 == 0o700
+    running = machine.found()
+    assert running is not None
+    assert running.address == serving.address
+    assert running.pid == serving.pid
+    assert running.token == (machine.settings.state_dir / "token").read_text().strip()
+
+
+async def test_without_a_cli_it_says_so_in_one_line_and_simulates(machine: Machine) -> None:
+    serving = await machine.serve()
+    (note,) = [line for line in serving.told if "simulator" in line]
+    assert "no-claude, which does not exist" in note
+    told = machine.health()
+    assert told is not None
+    assert told["simulated"] is True
+
+
+async def test_a_session_runs_on_the_simulator(machine: Machine) -> None:
+    await machine.serve()
+    async with client(machine) as http:
+        request = {"prompt": "Hello?", "cwd": str(machine.folder)}
+        started = (await http.post("/api/sessions", json=request)).raise_for_status().json()
+        path = f"/api/sessions/{started['session_id']}"
+        status = await settled(http, path)
+    assert status["state"] == "done", status
+    assert "I am the simulator of Pilothouse" in status["result"]
+    assert not (machine.folder / "home/.claude").exists()
+
+
+async def test_without_the_token_nothing_is_told(machine: Machine) -> None:
+    serving = await machine.serve()
+    async with httpx.AsyncClient(base_url=serving.address, trust_env=False) as stranger:
+        assert (await stranger.get("/api/sessions")).status_code == 401
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+async def test_a_signal_ends_it_in_order(machine: Machine, sent: signal.Signals) -> None:
+    serving = await machine.serve()
+    assert await serving.end(sent) == 0
+    assert not machine.runtime_file.exists()
+    assert machine.found() is None
+    lines = [json.loads(line) for line in serving.errors.splitlines()]
+    assert lines[-1]["message"] == "ended"
+    assert {line["level"] for line in lines} == {"info"}
+
+
+async def test_a_signal_ends_it_although_somebody_watches(machine: Machine) -> None:
+    serving = await machine.serve()
+    async with client(machine) as http, http.stream("GET", "/api/events/stream") as events:
+        assert events.status_code == 200
+        assert await serving.end() == 0
+        async for _ in events.aiter_raw():
+            pass
+    assert "timeout" not in serving.errors
+
+
+async def test_its_clis_end_with_it_and_their_sessions_are_there_again(machine: Machine) -> None:
+    serving = await machine.serve()
+    async with client(machine) as http:
+        request = {"prompt": "Write a file.", "cwd": str(machine.folder)}
+        started = (await http.post("/api/sessions", json=request)).raise_for_status().json()
+        path = f"/api/sessions/{started['session_id']}"
+        asking = await settled(http, path)
+    assert asking["state"] == "awaiting_input"
+    assert is_alive(asking["pid"])
+    assert await serving.end() == 0
+    assert not is_alive(asking["pid"])
+    await machine.serve()
+    async with client(machine) as http:
+        after = (await http.get(path)).raise_for_status().json()
+    assert after["live"] is False
+    assert [each["id"] for each in after["questions"]] == [
+        each["id"] for each in asking["questions"]
+    ]
+
+
+async def test_a_server_whose_output_nobody_reads_serves_on(machine: Machine) -> None:
+    command = f"{sys.executable} -m pilothouse serve | head -n 2"
+    process = await asyncio.create_subprocess_exec(
+        *("sh", "-c", command),
+        env=machine.env,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+    )
+    async with asyncio.timeout(DEADLINE):
+        assert process.stdout is not None
+        assert b"simulator" in await process.stdout.readline()
+        assert b"serving at" in await process.stdout.readline()
+        assert machine.health() is not None
+        assert (await machine.run("stop")).code == 0
+        await process.communicate()
+
+
+async def test_a_second_one_names_the_first_and_the_next_step(machine: Machine) -> None:
+    serving = await machine.serve()
+    second = await machine.run("serve")
+    assert second.code == 75
+    assert second.err == (
+        f"pilothouse: a server is running already at {serving.address} (pid {serving.pid}); "
+        "use it, or end it: pilothouse stop\n"
+    )
+    running = machine.found()
+    assert running is not None
+    assert running.pid == serving.pid
+
+
+async def test_a_port_in_use_is_said_in_one_line(machine: Machine) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        refused = await machine.run("serve", "--port", str(port))
+    assert refused.code == 1
+    assert refused.err.count("\n") == 1
+    assert f"port {port} on 127.0.0.1 is used by another program; choose another" in refused.err
+    assert not machine.runtime_file.exists()
+
+
+async def test_another_host_needs_tls_or_the_word(machine: Machine) -> None:
+    refused = await machine.run("serve", "--host", "0.0.0.0")
+    assert refused.code == 1
+    assert "--insecure" in refused.err
+    await machine.serve("--host", "0.0.0.0", "--insecure")
+    assert machine.health() is not None
+
+
+async def test_a_killed_one_leaves_a_file_that_the_next_start_copes_with(machine: Machine) -> None:
+    first = await machine.serve()
+    token = machine.found()
+    assert token is not None
+    async with client(machine) as http:
+        # With a CLI alive, which has inherited no lock.
+        request = {"prompt": "Write a file.", "cwd": str(machine.folder)}
+        started = (await http.post("/api/sessions", json=request)).raise_for_status().json()
+        await settled(http, f"/api/sessions/{started['session_id']}")
+    assert await first.end(signal.SIGKILL) == -signal.SIGKILL
+    assert machine.runtime_file.exists()
+    assert machine.found() is None
+    assert (await machine.run("status")).out.startswith("no server is running")
+    second = await machine.serve()
+    running = machine.found()
+    assert running is not None
+    assert running.pid == second.pid != first.pid
+    assert running.token == token.token
+
+
+async def test_a_wrong_setting_is_said_in_one_line(machine: Machine) -> None:
+    refused = await machine.run("serve", "--port", "x")
+    assert refused.code == 1
+    assert refused.err == "pilothouse: port is 'x' (--port); allowed: 0 to 65535\n"
+
+
+async def test_a_folder_open_to_others_is_refused(machine: Machine) -> None:
+    state = machine.settings.state_dir
+    state.mkdir(parents=True, mode=0o755)
+    refused = await machine.run("serve")
+    assert refused.code == 1
+    assert f"chmod 700 {state}" in refused.err
+
+
+async def test_the_status_tells_of_the_server_and_stop_ends_it(machine: Machine) -> None:
+    serving = await machine.serve()
+    status = await machine.run("status")
+    assert status.code == 0
+    assert f"serving at {serving.address} (pid {serving.pid}" in status.out
+    assert "sessions: 0 live of 0; open questions: 0" in status.out
+    assert "simulator" in status.out
+    stopped = await machine.run("stop")
+    assert (stopped.code, stopped.out) == (0, f"the server at {serving.address} has ended\n")
+    assert await serving.ended() == 0
+    assert (await machine.run("status")).code == 1
+    assert (await machine.run("stop")).out == "no server is running\n"
+
+
+async def test_the_token_is_in_no_log_and_on_no_screen(machine: Machine) -> None:
+    serving = await machine.serve("--log-level", "debug")
+    running = machine.found()
+    assert running is not None
+    async with client(machine) as http:
+        await http.get("/api/sessions")
+        await http.get(f"/no/such/place?token={running.token}")
+    await serving.end()
+    assert running.token not in serving.errors + "".join(serving.told)
+
+
+async def test_it_ends_itself_when_nobody_needs_it(machine: Machine) -> None:
+    serving = await machine.serve("--idle-exit", "0.3")
+    assert await serving.ended() == 0
+    assert not machine.runtime_file.exists()
+
+
+def certificate(folder: Path) -> Path:
+    """A key and its own certificate, in one file; of a name that this machine does not have."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "pilot.example")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .sign(key, hashes.SHA256())
+    )
+    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
+    path = folder / "cert.pem"
+    path.write_bytes(private + made.public_bytes(pem))
+    return path
+
+
+async def test_with_a_certificate_it_serves_https_beyond_loopback(
+    machine: Machine, tmp_path: Path
+) -> None:
+    machine.env["PILOTHOUSE_TLS_CERT"] = str(certificate(tmp_path))
+    serving = await machine.serve("--host", "0.0.0.0")
+    assert serving.address.startswith("https://127.0.0.1:")
+    assert machine.health() is not None
+    engine = await connect(machine.settings, env=machine.env)
+    assert (await engine.health()).ok
+    await engine.aclose()
+    (tmp_path / "other").mkdir()
+    machine.env["PILOTHOUSE_TLS_CERT"] = str(certificate(tmp_path / "other"))
+    assert machine.health() is None
+
+
+async def test_the_start_script_shows_the_machine_and_then_serves(
+    machine: Machine, tmp_path: Path
+) -> None:
+    folder = tmp_path / "scripts"
+    folder.mkdir()
+    shutil.copy(ROOT / "scripts/start", folder)
+    # What it sources would install the dependencies.
+    (folder / "_env.sh").write_text(f"PY={sys.executable}\nneed() {{ :; }}\n")
+    serving = await machine.start(str(folder / "start"))
+    assert "PROBLEM cli" in "".join(serving.told[:-1])
+    assert machine.health() is not None
+    (first_request,) = await serving.rest()
+    assert first_request.startswith("try: curl ")
+    assert str(machine.settings.state_dir / "token") in first_request

@@ -1,0 +1,105 @@
+"""Which CLI a server runs."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from pilothouse.errors import ServerError
+from pilothouse.server.simulating import choose
+from pilothouse.settings import load
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return tmp_path / "home"
+
+
+@pytest.fixture
+def env(home: Path) -> dict[str, str]:
+    """A machine without a CLI and without a credential."""
+    home.mkdir()
+    return {"HOME": str(home), "PATH": "/usr/bin:/bin", "CLAUDE_CODE_PATH": str(home / "claude")}
+
+
+@pytest.fixture
+def cli(home: Path, env: dict[str, str]) -> Path:
+    program = home / "claude"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    return program
+
+
+def snapshot(folder: Path) -> set[Path]:
+    return set(folder.rglob("*"))
+
+
+def test_without_a_cli_the_simulator_is_used_and_the_user_told(env: dict[str, str]) -> None:
+    choice = choose(load(env=env), env)
+    assert choice.simulated
+    assert "sessions run on the simulator: cli: " in choice.note
+    assert "\n" not in choice.note
+
+
+def test_without_a_credential_the_simulator_is_used_and_the_user_told(
+    env: dict[str, str], cli: Path
+) -> None:
+    choice = choose(load(env=env), env)
+    assert choice.simulated
+    assert "credential: none found; run `claude` once and sign in" in choice.note
+
+
+def test_with_both_the_cli_of_the_user_is_used(env: dict[str, str], cli: Path) -> None:
+    env["ANTHROPIC_API_KEY"] = "x"
+    choice = choose(load(env=env), env)
+    assert not choice.simulated
+    assert choice.cli_path == cli
+    assert choice.note == ""
+    assert choice.env["ANTHROPIC_API_KEY"] == "x"
+    assert "CLAUDE_CONFIG_DIR" not in choice.env
+
+
+def test_the_setting_decides_before_what_was_found(env: dict[str, str], cli: Path) -> None:
+    env["ANTHROPIC_API_KEY"] = "x"
+    assert choose(load(env=env, flags={"simulate": "always"}), env).simulated
+    cli.unlink()
+    with pytest.raises(ServerError, match="CLAUDE_CODE_PATH"):
+        choose(load(env=env, flags={"simulate": "never"}), env)
+
+
+def test_a_moved_config_folder_reaches_the_cli(env: dict[str, str], cli: Path) -> None:
+    env["ANTHROPIC_API_KEY"] = "x"
+    choice = choose(load(env=env, flags={"claude_config_dir": "/elsewhere"}), env)
+    assert choice.env["CLAUDE_CONFIG_DIR"] == "/elsewhere"
+
+
+def test_what_an_enclosing_session_told_its_tools_reaches_no_cli(
+    env: dict[str, str], cli: Path
+) -> None:
+    env |= {"ANTHROPIC_API_KEY": "x", "CLAUDECODE": "1", "PWD": "/somewhere"}
+    assert not choose(load(env=env), env).env.keys() & {"CLAUDECODE", "PWD"}
+
+
+def test_the_simulator_runs_in_folders_of_its_own(env: dict[str, str], home: Path) -> None:
+    env |= {"ANTHROPIC_API_KEY": "a-secret", "CLAUDE_CODE_USE_BEDROCK": "1"}
+    settings = load(env=env)
+    before = snapshot(home)
+    choice = choose(settings, env)
+    own = settings.state_dir / "simulated"
+    assert choice.settings.claude_config_dir == own / "home/.claude"
+    assert choice.env["HOME"] == str(own / "home")
+    assert choice.env["CLAUDE_CONFIG_DIR"] == str(own / "home/.claude")
+    assert "a-secret" not in choice.env.values()
+    assert "CLAUDE_CODE_USE_BEDROCK" not in choice.env
+    assert choice.journal.parent == choice.settings.state_dir == own
+    assert all(path.is_relative_to(home / ".local") for path in snapshot(home) - before)
+
+
+def test_the_simulator_that_is_written_runs(env: dict[str, str]) -> None:
+    choice = choose(load(env=env), env)
+    told = subprocess.run(
+        [choice.cli_path, "--version"], env=choice.env, capture_output=True, text=True, timeout=60
+    )
+    assert "(Claude Code)" in told.stdout
