@@ -60,17 +60,17 @@ def main() -> None:
 class Company:
     """An engine whose CLIs are played in memory."""
 
-    def __init__(self, engine: SessionEngine, clis: list[ScriptedCLI], folder: Path) -> None:
+    def __init__(
+        self, engine: SessionEngine, made: asyncio.Queue[ScriptedCLI], folder: Path
+    ) -> None:
         self.engine = engine
-        self.clis = clis
+        self.made = made
         self.folder = folder
 
     async def begin(self) -> tuple[str, ScriptedCLI]:
         """A session whose CLI has taken its prompt and runs a turn."""
         started = await self.engine.start(Start(prompt=PROMPT, cwd=str(self.folder)))
-        while len(self.clis) == 0 or self.clis[-1].prompts.empty():
-            await asyncio.sleep(0)
-        cli = self.clis[-1]
+        cli = await self.made.get()
         await cli.prompts.get()
         cli.write(fake_cli.init() | {"session_id": started.session_id})
         return started.session_id, cli
@@ -80,16 +80,17 @@ class Company:
 async def company() -> AsyncIterator[Company]:
     """An engine on a disk of its own, without an end to its sessions."""
     with tempfile.TemporaryDirectory(prefix="pilothouse-bench-") as folder:
-        clis: list[ScriptedCLI] = []
+        made: asyncio.Queue[ScriptedCLI] = asyncio.Queue()
 
         def make_client(options: Options, *, sink: Sink) -> Client:
-            clis.append(ScriptedCLI())
-            return Client(options, transport=clis[-1].transport, sink=sink)
+            cli = ScriptedCLI()
+            made.put_nowait(cli)
+            return Client(options, transport=cli.transport, sink=sink)
 
         env = {"HOME": folder, "CLAUDE_CONFIG_DIR": f"{folder}/.claude", "MAX_SESSIONS": "5000"}
         engine = await SessionEngine.open(load(env=env), make_client=make_client, simulated=True)
         try:
-            yield Company(engine, clis, Path(folder))
+            yield Company(engine, made, Path(folder))
         finally:
             await engine.aclose()
 
@@ -268,7 +269,6 @@ async def live_once(it: Company, count: int) -> None:
         cli.write(fake_cli.result() | {"session_id": session_id})
         await settled(it.engine)
         await it.engine.stop(session_id)
-        it.clis.clear()
     gc.collect()
 
 

@@ -112,12 +112,17 @@ class Server:
                 if self.address in line:
                     return
 
+    def strike(self) -> None:
+        """Kill it in this very moment; `kill` waits for its end."""
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(signal.SIGKILL)
+
     async def kill(self) -> None:
         if self._process is None:
             return
+        self.strike()
         process, self._process = self._process, None
-        with contextlib.suppress(ProcessLookupError):
-            process.send_signal(signal.SIGKILL)
         async with asyncio.timeout(DEADLINE):
             await process.communicate()
         assert process.returncode == -signal.SIGKILL, self.errors()
@@ -199,21 +204,28 @@ class Load:
         self.server = server
         self.is_down = True
         self.acks: dict[str, list[Ack]] = {}
-        self.wanted: set[str] = set()
-        """Texts that somebody has asked to be said, whatever came of it."""
+        self.wanted: dict[str, str] = {}
+        """By key: what somebody has asked to be said, whatever came of it."""
         self.refused: set[str] = set()
         self.seen: dict[int, Fact] = {}
         self.tracks: list[Track] = []
         self.ticks = 0
         self.lost = 0
         """How many requests got no answer."""
+        self.answers = 0
         self._asking = 0
+        self._fatal: Callable[[], bool] | None = None
         self._up = asyncio.Event()
         self._serving = asyncio.Event()
         self._changed = asyncio.Event()
 
     def tick(self, count: int = 1) -> None:
         self.ticks += count
+        if self._fatal is not None and self._fatal():
+            self.strike()
+        self._wake()
+
+    def _wake(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
 
@@ -251,11 +263,21 @@ class Load:
         self.is_down = False
         self._serving.set()
 
-    async def kill(self) -> None:
-        """Kill the server, and wait until everybody who had asked has noticed."""
+    def strike_when(self, holds: Callable[[], bool]) -> None:
+        """Kill the server at once when this holds: before anybody can do anything else."""
+        self._fatal = holds
+
+    def strike(self) -> None:
+        self._fatal = None
         self.is_down = True
         self._up.clear()
         self._serving.clear()
+        self.server.strike()
+        self._wake()
+
+    async def kill(self) -> None:
+        """Kill the server, and wait until everybody who had asked has noticed."""
+        self.strike()
         await self.server.kill()
         await self.until(lambda: not self._asking)
 
@@ -368,23 +390,25 @@ class Person:
     def _note(self, do: str, members: Members, told: Any) -> None:
         if do not in ("status", "questions"):
             self.acks.append(Ack(do, members, told))
+            self._load.answers += 1
+            self._load.tick()
 
     def _note_refusal(self, do: str, members: Members, code: str) -> None:
         assert code in EXPECTED.get(do, ()), f"{do} {members}: {code}"
         if "key" in members:
             self._load.refused.add(members["key"])
 
-    def _words(self) -> Members:
-        """A text nobody else says, which is its own key."""
+    def _words(self) -> tuple[str, str]:
+        """A text nobody else says, and its key."""
         self._said += 1
         key = f"{self.name}-{self._said}"
-        self._load.wanted.add(key)
-        return {"text": f"{self._chance.choice(PROMPTS)}. [{key}]", "key": key}
+        text = self._load.wanted[key] = f"{self._chance.choice(PROMPTS)}. [{key}]"
+        return text, key
 
     async def _start(self) -> None:
-        words = self._words()
+        text, key = self._words()
         cwd = str(self._load.server.folder)
-        members = {"prompt": words["text"], "cwd": cwd, "key": words["key"], "label": self.name}
+        members = {"prompt": text, "cwd": cwd, "key": key, "label": self.name}
         told = await self.ask("start", members, again=True)
         if told is not None:
             self._sessions.append(told["session_id"])
@@ -393,8 +417,8 @@ class Person:
         await self.say(self._chance.choice(self._sessions[-4:]))
 
     async def say(self, session_id: str) -> Any:
-        words = self._words()
-        members = {"session_id": session_id, "content": words["text"], "key": words["key"]}
+        text, key = self._words()
+        members = {"session_id": session_id, "content": text, "key": key}
         return await self.ask("say", members, again=True)
 
     async def _answer(self) -> None:

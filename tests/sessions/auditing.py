@@ -114,7 +114,12 @@ def _check_asks(stage: Stage, histories: dict[str, History]) -> None:
     for cli in stage.clis:
         for request_id, each in cli.asks.items():
             assert shown[each] == 1 or (shown[each] == 0 and each not in stage.certain)
-            if each in by_mark and cli.is_alive and not cli.is_lost:
+            if each not in by_mark:
+                continue
+            _, closed = by_mark[each][1] if len(by_mark[each]) > 1 else ("", {})
+            if closed.get("state") == "withdrawn" and "decidable" not in closed:
+                assert request_id in cli.withdrawn, "nobody took it back"
+            if cli.is_alive and not cli.is_lost:
                 _check_heard(cli, request_id, by_mark[each])
 
 
@@ -144,16 +149,18 @@ def _check_answers(stage: Stage, histories: dict[str, History]) -> None:
 
 def _check_prompts(stage: Stage, events: list[Event]) -> None:
     """What was said is queued, was taken back or was written to a CLI; and taken only once."""
-    taken, withdrawn, said, contents = set[str](), set[str](), set[str](), set[tuple[str, str]]()
+    taken, withdrawn, said = set[str](), set[str](), set[str]()
+    contents: dict[tuple[str, str], str] = {}
     for event in events:
         body = json.loads(bytes(event.body))
         match event.kind:
             case "prompt.said":
-                assert body["id"] not in said
+                # Once more where a CLI that is about to close must give it back.
+                assert body["id"] not in taken | withdrawn
                 said.add(body["id"])
                 once = (event.session_id, str(body["content"]))
-                assert once not in contents, "one key was two messages"
-                contents.add(once)
+                is_other = contents.setdefault(once, body["id"]) != body["id"]
+                assert not is_other or "key-" not in once[1], "one key, two messages"
             case "prompt.sent":
                 assert body["id"] in said - taken - withdrawn, "it was sent again"
             case "prompt.withdrawn":
@@ -168,6 +175,8 @@ def _check_prompts(stage: Stage, events: list[Event]) -> None:
         queued = prompt_id in stage.session(session_id).view.queued
         assert queued or prompt_id in withdrawn | heard, "a message is gone"
         assert not (queued and prompt_id in taken | withdrawn)
+        cli = stage.cli(session_id)
+        assert not queued or cli is None or prompt_id in cli.heard, "it waits, and nobody knows"
 
 
 # Lines

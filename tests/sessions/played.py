@@ -15,10 +15,12 @@ from contextlib import aclosing, asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
+from unittest.mock import patch
 
 from pilothouse.client.client import Client, Sink
 from pilothouse.client.options import Options
 from pilothouse.errors import JournalError, Refused, SessionEnded
+from pilothouse.sessions import session
 from pilothouse.sessions.answers import Answer
 from pilothouse.sessions.contract import Answered, Batch, Event, Question, Say, Start
 from pilothouse.sessions.engine import SessionEngine
@@ -320,9 +322,11 @@ async def staged(folder: Path, *, modern: bool = True, **flags: Any) -> AsyncGen
     log = logging.getLogger("pilothouse")
     errors = _Errors(stage.failures)
     log.addHandler(errors)
-    await stage.open()
-    try:
-        yield stage
-    finally:
-        await stage.close()
-        log.removeHandler(errors)
+    # A turn of a played CLI begins when its author says so, and not because of an interrupt.
+    with patch.object(session, "BEGIN_WITHIN_S", 0.0):
+        await stage.open()
+        try:
+            yield stage
+        finally:
+            await stage.close()
+            log.removeHandler(errors)

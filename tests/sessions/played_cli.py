@@ -201,7 +201,12 @@ class PlayedCLI(ScriptedCLI):
             for request_id in self.waiting:
                 self.take_back(request_id)
             self.end_turn(3)
-            self._answers[request.subtype] = {"still_queued": list(self.queue)}
+            cancelled = list(self.queue) if request.cancel_queued is True else []
+            self.queue = [each for each in self.queue if each not in cancelled]
+            for uuid in cancelled:
+                self._life(uuid, "cancelled")
+            told = {"still_queued": list(self.queue), "cancelled": cancelled}
+            self._answers[request.subtype] = told
 
     def eof_received(self) -> None:
         self.is_alive = False

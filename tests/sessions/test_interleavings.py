@@ -25,6 +25,7 @@ from pilothouse.sessions.answers import (
     Skip,
 )
 from pilothouse.sessions.contract import Question
+from pilothouse.sessions.machine import STATES
 from tests.sessions.auditing import audit
 from tests.sessions.played import Stage, quick_folder, staged
 from tests.sessions.played_cli import ASKS, OUTCOMES, PlayedCLI, mark
@@ -213,6 +214,12 @@ class Play(Steps):
         for _ in range(turns):
             await asyncio.sleep(0)
 
+    def look(self) -> None:
+        """What holds at every moment."""
+        for session in self.stage.engine.sessions.values():
+            assert session.view.state in STATES
+            assert (session.view.state == "awaiting_input") == bool(session.view.open_questions)
+
     async def settle(self) -> None:
         await self.stage.settle()
         await audit(self.stage)
@@ -251,8 +258,8 @@ PLAYS = st.lists(
         st.integers(0, 59),
         st.sampled_from([AT_ONCE, AT_ONCE, 1, 2, 5, SETTLED, SETTLED]),
     ),
-    min_size=20,
-    max_size=40,
+    min_size=16,
+    max_size=32,
 )
 
 
@@ -266,6 +273,7 @@ async def play(steps: list[tuple[str, int, int]], *, modern: bool, folder: Path)
             done = getattr(happens, name)(pick)
             if done is not None:
                 await done
+            happens.look()
             await (happens.settle() if pause == SETTLED else happens.pause(pause))
         await happens.settle()
         await happens.close(0)

@@ -311,6 +311,24 @@ async def test_a_cli_may_start_while_the_end_of_the_last_one_is_awaited(stage: S
     assert session.has_cli
 
 
+async def test_a_message_is_not_left_to_a_start_that_fails(stage: Stage) -> None:
+    session_id, cli = await resting(stage)
+    cli.die(signal=9)
+    await stage.settle()
+    session = stage.session(session_id)
+    await stage.say(session_id)
+    await until(lambda: stage.cli(session_id) is not None)
+    alive(stage, session_id).die(code=1)
+    await until(lambda: not session.has_cli)
+    assert session._starting is not None
+    await session.reserve()
+    said = session.prompt(mark())
+    session.write(said)
+    session.deliver()
+    await settled(stage)
+    assert alive(stage, session_id).heard[-1] == said.id
+
+
 async def test_no_cli_hears_a_message_that_is_not_committed(stage: Stage) -> None:
     session_id, cli = await working(stage)
     said = [stage.call(stage.say(session_id))]

@@ -255,6 +255,15 @@ def test_a_message_not_taken_when_the_cli_dies_is_sent_to_the_next_one() -> None
     assert folding.feed(INIT, echo("q"), ends("q")).state == "done"
 
 
+def test_a_message_that_is_held_stays_queued_when_a_closing_cli_gives_it_back() -> None:
+    given_back = line("command_lifecycle", command_uuid="q", state="cancelled")
+    asked = [*begun(), said("q"), sent("q")]
+    assert list(fold(*asked, given_back).queued) == []
+    view = fold(*asked, said("q"), given_back)
+    assert [(each.prompt_id, each.sent) for each in view.status().queued] == [("q", False)]
+    assert list(fold(*asked, said("q"), echo("q")).queued) == []
+
+
 def test_an_echo_that_comes_before_the_record_of_the_sending_counts() -> None:
     view = fold(STARTED, ALIVE, said("p"), told("running"), echo("p"), sent("p"), ends("p"))
     assert (view.state, view.busy, view.queued) == ("done", False, {})

@@ -44,6 +44,8 @@ class QueuedPrompt(Struct):
     at: int
     sent: bool = False
     """The CLI alive now has it."""
+    held: bool = False
+    """That CLI is about to close: what it gives back stays queued."""
 
     @property
     def id(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 from pilothouse import __version__
 
@@ -27,6 +27,8 @@ from .registry import PAGE, Registry
 
 __all__ = ["Reporting"]
 
+T = TypeVar("T")
+
 
 class Reporting(Registry):
     """Tells what there is."""
@@ -35,10 +37,10 @@ class Reporting(Registry):
         """Everything about one session at this moment."""
         session = await self.session(session_id, adopt=False)
         if not output_lines:
-            return session.status()
+            return await self._once_kept(session.status())
         limit = self.services.settings.event_buffer_size
         batch = await self.journal.read_back(None, session_id=session_id, limit=limit)
-        return session.status(lines_of(batch.events, output_lines))
+        return await self._once_kept(session.status(lines_of(batch.events, output_lines)))
 
     async def list(
         self, *, cwd: str | None = None, limit: int = 50, offset: int = 0, live: bool = False
@@ -126,9 +128,16 @@ class Reporting(Registry):
     ) -> Sequence[Question]:
         """Questions in the order they were asked: those that take an answer, or as `state` says."""
         if state == "decidable":
-            return self._decidable(session_id)
+            return await self._once_kept(self._decidable(session_id))
         stored = None if state == "any" else state
         return await self.journal.questions(session_id=session_id, state=stored)
+
+    async def _once_kept(self, told: T) -> T:
+        """Tell it when it is committed: nobody may know of a question that a crash undoes."""
+        journal = self.journal
+        if journal.failed is None and journal.last + 1 < journal.next:
+            await journal.post([]).committed
+        return told
 
     def _decidable(self, session_id: str | None) -> list[Question]:
         views = [each.view for name, each in self.sessions.items() if session_id in (None, name)]

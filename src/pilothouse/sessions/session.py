@@ -16,7 +16,7 @@ import logging
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -59,6 +59,9 @@ from .writers import Writer
 __all__ = ["Session"]
 
 log = logging.getLogger("pilothouse")
+
+BEGIN_WITHIN_S: Final = 5.0
+"""As long an interrupt waits for a CLI to begin the turn that was asked of it."""
 
 
 class Session:
@@ -242,7 +245,18 @@ class Session:
         client = await self.connected()
         if client is None:
             return list(self.view.queued)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(BEGIN_WITHIN_S):
+                await self._begun(client)
         return list((await client.interrupt()).still_queued)
+
+    async def _begun(self, client: Client) -> None:
+        """Wait until the turn that shall be stopped runs: before that a CLI has none to stop."""
+        view = self.view
+        while self._client is client and view.busy and not view.open_questions:
+            if view.tracker is not None and view.tracker.running:
+                return
+            await self._services.journal.wait(view.last_seq, session_id=self.session_id)
 
     def answer(self, question_id: str, answer: Any) -> None:
         """Let the CLI that waits have an answer which is committed."""
@@ -306,6 +320,19 @@ class Session:
 
     async def _start(self) -> None:
         try:
+            client = await self._connect()
+            if client is not None:
+                # Whoever waits for the start, to interrupt say, comes after the first message.
+                await self._send_queued(client)
+        finally:
+            self._starting = None
+        if self._client is None and self._writers:
+            # A message came while this start failed, and was left to it.
+            self._bring_up()
+        self._follow_idleness()
+
+    async def _connect(self) -> Client | None:
+        try:
             # The CLI that was there when a message was accepted may have died since.
             await self.reserve()
             if self._room is not None:
@@ -313,15 +340,12 @@ class Session:
             client, resumed = await self._prepare()
             self.write(CLIStarted(resumed=resumed, simulated=self._services.simulated))
             await client.connect()
-            # It may have died between its greeting and now.
-            self._client = None if self._ended.is_set() else client
         except (PilothouseError, OSError) as error:
             self._over(CLIEnded(orderly=False, reason=str(error)))
-            return
-        finally:
-            self._starting = None
-        await self._send_queued(client)
-        self._follow_idleness()
+            return None
+        # It may have died between its greeting and now.
+        self._client = None if self._ended.is_set() else client
+        return self._client
 
     async def _prepare(self) -> tuple[Client, bool]:
         services, view = self._services, self.view
@@ -407,15 +431,14 @@ class Session:
     async def _hold_queued(self, client: Client) -> None:
         """Take back what the CLI has not begun, which it would run while it closes.
 
-        It stays queued: the next CLI gets it first.
+        It stays queued: the next CLI gets it first. That is noted before the CLI lets go of it, so
+        that no crash comes between.
         """
-        sent = {each.id: each.said for each in self.view.queued.values() if each.sent}
+        sent = [each.said for each in self.view.queued.values() if each.sent]
         if sent:
+            self.write(*sent)
             with suppress(SessionEnded, ControlTimeout, ControlError):
-                receipt = await client.interrupt(cancel_queued=True)
-                held = [sent[each] for each in receipt.cancelled if each in sent]
-                if held:
-                    self.write(*held)
+                await client.interrupt(cancel_queued=True)
 
     async def stop(self) -> bool:
         """End its CLI because a caller said so."""

@@ -271,7 +271,9 @@ class View(Facts):
         self.options = options
 
     def _prompt_said(self, record: PromptSaid) -> None:
-        if record.id not in self.queued:
+        if record.id in self.queued:
+            self.queued[record.id].held = True
+        else:
             self.queued[record.id] = QueuedPrompt(record, self.updated_at)
         self.said = [*self.said[1 - SAID :], record.id]
         self.title = self.title or headline(text_of(record.content)) or None
@@ -324,7 +326,7 @@ class View(Facts):
     def _forget_cli(self) -> None:
         self.tracker = self.pid = None
         for prompt in self.queued.values():
-            prompt.sent = False
+            prompt.sent = prompt.held = False
         self.activity.end()
 
     def _question_opened(self, record: QuestionOpened) -> None:
@@ -360,13 +362,23 @@ class View(Facts):
     # Turns
 
     def _turn_ended(self, turn: Turn) -> None:
+        if turn.outcome == "cancelled":
+            self._given_back(turn.prompts)
+            return
         for prompt_id in turn.prompts:
             self.queued.pop(prompt_id, None)
-        if turn.outcome == "cancelled":
-            return
         self.unrecorded.append(turn)
         self._close_range()
         self.ending = Ending(turn.outcome, _reason(turn))
+
+    def _given_back(self, prompts: Sequence[str]) -> None:
+        """The CLI lets go of messages that it had queued: those that are held stay for the next."""
+        for prompt_id in prompts:
+            prompt = self.queued.get(prompt_id)
+            if prompt is not None and prompt.held:
+                prompt.sent = prompt.held = False
+            else:
+                self.queued.pop(prompt_id, None)
 
     def _turn_recorded(self, record: TurnEnded) -> None:
         if record.outcome == "cancelled":

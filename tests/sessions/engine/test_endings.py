@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from pilothouse.errors import QuestionSettled, TooManySessions
-from pilothouse.sessions.answers import Allow, Choose, ClearContext, Deny
+from pilothouse.sessions.answers import Allow, ApprovePlan, Choose, ClearContext, Deny
 from pilothouse.sessions.contract import Say, Start, Status
 from pilothouse.testing.scenario import Branch, Reply, When, gate, reply, tool
 from tests.sessions.engine.conftest import Housing
@@ -122,6 +122,39 @@ async def test_the_plan_of_a_cli_that_died_is_implemented_by_a_new_session(house
     assert len(await it.records(session_id, "prompt.said")) == 1
 
 
+async def test_a_plan_approved_after_the_end_of_its_cli_is_implemented_in_the_mode_chosen(
+    house: Housing,
+) -> None:
+    plan = reply(tool("Write", file_path="{{plan_file}}", content="# Plan\n\nLeap.\n"))
+    note = reply(tool("Write", file_path="{{cwd}}/note.txt", content="leapt"))
+    it = await house(
+        plan,
+        reply(tool("ExitPlanMode")),
+        branches=[on("You had asked", note), on("note", "Leapt.")],
+    )
+    session_id = await it.start(mode="plan")
+    question = await it.asked(session_id)
+    await kill(it, session_id)
+    await it.until(session_id, "error")
+    await it.engine.answer(question.id, ApprovePlan(mode="acceptEdits"))
+    status = await it.until(session_id, "done")
+    assert (status.mode, status.result, status.questions) == ("acceptEdits", "Leapt.", [])
+    assert (it.cwd / "note.txt").read_text() == "leapt"
+    assert "The user approves it: implement it." in it.heard()
+
+
+async def test_a_stop_withdraws_the_question_for_good(house: Housing) -> None:
+    it = await house(TOUCH)
+    session_id = await it.start()
+    question = await it.asked(session_id)
+    assert (await it.engine.stop(session_id)).state == "interrupted"
+    assert (await it.engine.status(session_id)).questions == []
+    question = await it.engine.question(question.id)
+    assert (question.state, question.decidable) == ("withdrawn", False)
+    with pytest.raises(QuestionSettled, match="withdrawn before"):
+        await it.engine.answer(question.id, Allow())
+
+
 async def test_what_was_queued_when_the_cli_died_runs_once(house: Housing) -> None:
     later = [on(words, "Done.", "Done.") for words in ("third", "second")]
     it = await house(branches=[*later, on("first", reply("One", gate("held")))])
@@ -214,6 +247,8 @@ async def test_an_open_question_keeps_its_cli(house: Housing) -> None:
 async def test_an_idle_session_makes_room_for_another(house: Housing) -> None:
     it = await house(branches=[on("first", "One."), on("second", "Two.")], max_sessions=1)
     first = await it.done("first")
+    # A CLI says that it is idle only after the result of its turn.
+    await it.when(first, lambda _: it.engine.sessions[first].is_idle)
     second = await it.done("second")
     assert not (await it.engine.status(first)).live
     assert (await it.engine.status(second)).live

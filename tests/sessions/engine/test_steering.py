@@ -11,6 +11,7 @@ from pilothouse.errors import ControlError, NotNow, UnknownPrompt
 from pilothouse.sessions.answers import Allow
 from pilothouse.sessions.contract import Say
 from pilothouse.testing.scenario import gate, reply, tool
+from tests.real.held import HeldCommand
 from tests.sessions.engine.conftest import Housing
 from tests.sessions.engine.house import House
 
@@ -60,6 +61,20 @@ async def test_what_is_said_during_a_turn_is_queued_and_runs_after(house: Housin
     status = await it.when(session_id, lambda status: status.result == "Three.")
     assert status.queued == []
     assert "and then?" in it.heard()
+
+
+async def test_what_is_said_while_a_tool_runs_joins_the_turn(house: Housing) -> None:
+    async with HeldCommand().serving() as command:
+        it = await house(reply(command.call), "As you say.")
+        session_id = await it.start()
+        await it.answer(session_id, Allow())
+        await command.running.wait()
+        await it.say(session_id, "mind the rocks")
+        await it.when(session_id, lambda status: [each.sent for each in status.queued] == [True])
+        command.release()
+        status = await it.until(session_id, "done")
+    assert (status.result, status.turns, status.queued) == ("As you say.", 1, [])
+    assert "mind the rocks" in it.heard()
 
 
 async def test_what_is_queued_can_be_taken_back(house: Housing) -> None:
