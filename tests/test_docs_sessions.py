@@ -187,7 +187,7 @@ def test_every_metric_is_told():
 def test_an_answer_is_the_same_in_json_and_in_python():
     found = re.findall(r"^\| `({\"kind\".+?})` \| `(\w+\(.*?\))` \|", page(QUESTIONS), re.MULTILINE)
     for text, expression in found:
-        assert msgspec.json.decode(text, type=Answer) == eval(expression, vars(answers))
+        assert msgspec.json.decode(text, type=Answer) == eval(expression, dict(vars(answers)))
     kinds = {json.loads(text)["kind"] for text, _ in found}
     assert kinds == {each.__struct_config__.tag for each in get_args(Answer)}
 

@@ -110,6 +110,7 @@ def test_a_denied_tool_is_told_as_denied(version: str) -> None:
 
 def test_a_retry_is_told_until_the_model_speaks() -> None:
     folding, attempts = Folding(), list[int]()
+    view = folding.view
     for each in recorded(STREAMS / "2.1.325/api_retry.jsonl"):
         view = folding.feed(each)
         if view.retry is not None:

@@ -125,6 +125,8 @@ class PromptWithdrawn(Record, frozen=True, tag="prompt.withdrawn"):
     """It was taken back before any turn took it."""
 
     id: str
+    because: str | None = None
+    """Why, where it was the engine that took it back."""
 
 
 class InterruptAsked(Record, frozen=True, tag="interrupt.asked"):

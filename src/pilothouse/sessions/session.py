@@ -1,12 +1,8 @@
-"""One session of an engine: what is known of it, and its CLI while one is alive.
+"""One session of an engine: what is known of it, what it is told, and its CLI while one is alive.
 
-The life of its CLI:
-
-    absent ──bring_up──> starting ──connected──> alive ──close──> closing ──> absent
-                            └────────── it failed, or it died ───────────────────┘
-
-Prompts are accepted in every one of these: they are kept first, and written to a CLI as soon as
-there is one. A CLI takes each prompt's id once, so what is sent again after a death runs once.
+Messages are accepted whether or not there is a CLI: they are kept first, and written to one as
+soon as there is one. A CLI takes each message's id once, so what is sent again after a death runs
+once.
 """
 
 from __future__ import annotations
@@ -21,40 +17,25 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from pilothouse.client.client import Client
-from pilothouse.client.turns import Turn
 from pilothouse.errors import (
     CapReached,
     ControlError,
-    ControlTimeout,
     JournalError,
-    NotNow,
-    PilothouseError,
     SessionEnded,
     UsageError,
 )
-from pilothouse.protocol import LineRejected, Message
 from pilothouse.protocol.permissions import PermissionMode
 
-from .asking import Asking
 from .contract import Content, ModeSet, Status
 from .entries import (
-    AnyRecord,
-    CLIEnded,
-    CLIStarted,
     InterruptAsked,
     OptionsChanged,
     PromptSaid,
     PromptSent,
     PromptWithdrawn,
-    QuestionClosed,
     SessionStopped,
 )
-from .facts import QueuedPrompt
-from .journal.contract import KeyRow, Posted
-from .launching import client_options, permitted_directory
-from .services import Services
-from .view import View
-from .writers import Writer
+from .life import Life, first_unsent
 
 __all__ = ["Session"]
 
@@ -64,105 +45,13 @@ BEGIN_WITHIN_S: Final = 5.0
 """As long an interrupt waits for a CLI to begin the turn that was asked of it."""
 
 
-class Session:
+class Session(Life):
     """Joins a view, a CLI and the questions it asks."""
-
-    def __init__(self, services: Services, view: View) -> None:
-        self.view = view
-        self.last_used = services.scribe.clock()
-        self._services = services
-        self._scribe = services.scribe
-        self._client: Client | None = None
-        self._asking: Asking | None = None
-        self._starting: asyncio.Task[None] | None = None
-        self._closing: asyncio.Task[None] | None = None
-        self._writers: list[Writer] = []
-        self._room: asyncio.Task[None] | None = None
-        self._idle_timer: asyncio.TimerHandle | None = None
-        self._ended = asyncio.Event()
-        self._ended.set()
-        self._unsaved = False
-        self._pruned = view.last_turn_range[1]
-
-    # What it is
-
-    @property
-    def session_id(self) -> str:
-        return self.view.session_id
-
-    @property
-    def has_cli(self) -> bool:
-        """Whether a CLI is alive or about to be, and is not on its way out."""
-        return bool(self._writers) and self._closing is None
-
-    @property
-    def is_at_work(self) -> bool:
-        """Whether anything of it is yet to come: a CLI's end, an answer, a queued message."""
-        view = self.view
-        return bool(self._writers) or view.busy or bool(view.questions) or bool(view.queued)
-
-    @property
-    def asking(self) -> Asking | None:
-        """Where the CLI that is alive waits for answers: another one for each CLI."""
-        return self._asking
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether its CLI could be closed without anybody noticing."""
-        view = self.view
-        return (
-            self._client is not None
-            and self._starting is None
-            and self._closing is None
-            and view.idle
-            and not view.open_questions
-            and not view.queued
-            and not view.subagents
-        )
 
     def status(self, output: Sequence[str] = ()) -> Status:
         """Everything that is known at this moment."""
         pid = None if self._client is None else self._client.pid
         return self.view.status(pid=pid, simulated=self._services.simulated, output=output)
-
-    def write(self, *records: AnyRecord, keys: Sequence[KeyRow] = ()) -> Posted:
-        """Keep records of this session."""
-        return self._scribe.write(self.view, *records, keys=keys)
-
-    # Talking
-
-    async def reserve(self, *, leaving: str = "") -> None:
-        """Make sure that a CLI may run: one writer, and room for it. Refuses before any change.
-
-        `leaving` is a session whose own CLI will be gone by then.
-        """
-        while await self.gone():
-            continue
-        if self._services.is_closing:
-            raise NotNow("the server is stopping", advice="start it again, then repeat this")
-        if self.has_cli:
-            return
-        if self.view.cwd:
-            # It may have gone since the session began, or the roots may be others now.
-            permitted_directory(self.view.cwd, self._services.settings.allowed_roots)
-        self._acquire_writers()
-        try:
-            self._room = self._services.make_room(self.session_id, leaving)
-        except BaseException:
-            self._release_writers()
-            raise
-
-    async def gone(self) -> bool:
-        """Wait for a CLI that is on its way out; whether there was one."""
-        if self._closing is None or self._closing.done():
-            return False
-        await asyncio.wait([self._closing])
-        return True
-
-    def give_up(self) -> None:
-        """Let go of what was reserved, where nothing came of it."""
-        if self._client is None and self._starting is None:
-            self._release_writers()
 
     def prompt(
         self, content: Content, *, priority: str | None = None, by: str = "person"
@@ -178,13 +67,14 @@ class Session:
         if self._starting is not None:
             return
         if self._client is None:
-            self._bring_up()
+            self.bring_up()
         else:
-            self._services.tasks.spawn(self._send_queued(self._client))
+            self._services.tasks.spawn(self.send_queued(self._client))
 
-    async def _send_queued(self, client: Client) -> None:
+    async def send_queued(self, client: Client) -> None:
+        """Write what no CLI has yet, in order, each once it is committed."""
         # Looked for anew each time: another of these may run beside this one.
-        while (prompt := _first_unsent(self.view)) is not None and self._client is client:
+        while (prompt := first_unsent(self.view)) is not None and self._client is client:
             try:
                 await self._kept()
                 if prompt.sent or prompt.id not in self.view.queued:
@@ -220,11 +110,11 @@ class Session:
         except CapReached as reached:
             log.warning("session %s: %s", self.session_id, reached)
             for prompt_id in list(self.view.queued):
-                await self.cancel(prompt_id)
+                await self.cancel(prompt_id, because=str(reached))
             return False
         return True
 
-    async def cancel(self, prompt_id: str) -> bool:
+    async def cancel(self, prompt_id: str, *, because: str | None = None) -> bool:
         """Take a queued message back; False if a turn has taken it."""
         prompt = self.view.queued.get(prompt_id)
         if prompt is None:
@@ -233,7 +123,7 @@ class Session:
         if client is not None and not await client.cancel_prompt(prompt_id):
             return False
         if prompt_id in self.view.queued:
-            await self.write(PromptWithdrawn(id=prompt_id)).committed
+            await self.write(PromptWithdrawn(id=prompt_id, because=because)).committed
         else:
             # The CLI has told of it before it answered; that line may not be committed yet.
             await self._services.journal.post([]).committed
@@ -263,7 +153,11 @@ class Session:
         if self._asking is not None:
             self._asking.give(question_id, answer)
 
-    # Modes
+    async def stop(self) -> bool:
+        """End its CLI because a caller said so."""
+        was_live = await self.close("stopped")
+        await self.write(SessionStopped()).committed
+        return was_live
 
     async def set_mode(self, mode: PermissionMode) -> ModeSet:
         """Switch in place where a CLI is alive; interrupt and restart it where it refuses."""
@@ -289,272 +183,3 @@ class Session:
     async def change_options(self, **changes: Any) -> None:
         """Note what the next start of a CLI will be given."""
         await self.write(OptionsChanged(options=replace(self.view.options, **changes))).committed
-
-    # The CLI's life
-
-    async def live(self) -> Client:
-        """A CLI that can be asked something, started if there is none."""
-        client = await self.connected()
-        if client is not None:
-            return client
-        await self.reserve()
-        self.deliver()
-        client = await self.connected()
-        if client is None:
-            raise NotNow(
-                f"no CLI could be started for session {self.session_id}: {self.view.reason}",
-                advice="see its status",
-            )
-        return client
-
-    async def connected(self) -> Client | None:
-        """The CLI, once it is ready, if one is alive or being started."""
-        if self._starting is not None:
-            await asyncio.wait([self._starting])
-        return self._client if self._closing is None else None
-
-    def _bring_up(self) -> None:
-        # A new one each time: whoever closed the last CLI may still wait for its end.
-        self._ended = asyncio.Event()
-        self._starting = self._services.tasks.spawn(self._start())
-
-    async def _start(self) -> None:
-        try:
-            client = await self._connect()
-            if client is not None:
-                # Whoever waits for the start, to interrupt say, comes after the first message.
-                await self._send_queued(client)
-        finally:
-            self._starting = None
-        if self._client is None and self._writers:
-            # A message came while this start failed, and was left to it.
-            self._bring_up()
-        self._follow_idleness()
-
-    async def _connect(self) -> Client | None:
-        try:
-            # The CLI that was there when a message was accepted may have died since.
-            await self.reserve()
-            if self._room is not None:
-                await asyncio.wait([self._room])
-            client, resumed = await self._prepare()
-            self.write(CLIStarted(resumed=resumed, simulated=self._services.simulated))
-            await client.connect()
-        except (PilothouseError, OSError) as error:
-            self._over(CLIEnded(orderly=False, reason=str(error)))
-            return None
-        # It may have died between its greeting and now.
-        self._client = None if self._ended.is_set() else client
-        return self._client
-
-    async def _prepare(self) -> tuple[Client, bool]:
-        services, view = self._services, self.view
-        conversation = await self._conversation()
-        self._asking = asking = Asking(
-            self._scribe,
-            view,
-            services.policy,
-            timeout_ms=services.settings.permission_timeout_ms,
-            bypass_allowed=services.gate.allowed,
-            spawn=services.tasks.spawn,
-        )
-        options = client_options(
-            view.options,
-            cwd=view.cwd,
-            mode=self.next_mode(),
-            rules=view.rules,
-            allow_bypass=services.gate.allowed,
-            partials=services.settings.partials,
-            cli_path=services.cli_path,
-            env=services.env,
-            inherit_env=services.inherit_env,
-            conversation=conversation,
-            handlers=asking.handlers,
-        )
-        services.gate.check_options(options)
-        resumed = "resume" in conversation and not conversation.get("fork_session", False)
-        return services.make_client(options, sink=self), resumed
-
-    def next_mode(self) -> PermissionMode | None:
-        """The mode it was in, which a plan or a person may have changed since the start."""
-        mode: Any = self.view.mode if self.view.has_conversation else None
-        mode = mode or self.view.options.mode
-        # It was allowed then, perhaps, and is not any more.
-        return mode if mode != "bypassPermissions" or self._services.gate.allowed else None
-
-    async def _conversation(self) -> dict[str, Any]:
-        """Which conversation the CLI goes on with. The transcript on disk decides, not we."""
-        view = self.view
-        claude_id = view.claude_session_id or view.session_id
-        if await self._services.history.find(claude_id) is not None:
-            return {"resume": claude_id}
-        if view.origin == "fork" and view.fork_from is not None:
-            fork: dict[str, Any] = {
-                "resume": view.fork_from,
-                "fork_session": True,
-                "session_id": claude_id,
-            }
-            return fork if view.fork_at is None else fork | {"resume_session_at": view.fork_at}
-        return {"session_id": claude_id}
-
-    async def close(self, reason: str, *, decidable: bool = False) -> bool:
-        """End its CLI in order; whether there was one. Open questions stay decidable if so told."""
-        if self._starting is not None:
-            await asyncio.wait([self._starting])
-        if self._client is None:
-            return False
-        if self._closing is None:
-            self._closing = self._services.tasks.spawn(self._close(reason, decidable=decidable))
-        await asyncio.shield(self._closing)
-        return True
-
-    def retire(self) -> asyncio.Task[None]:
-        """Begin to close an idle CLI, to make room for another session's."""
-        self._closing = self._services.tasks.spawn(
-            self._close("closed to make room for another session", decidable=False)
-        )
-        return self._closing
-
-    async def _close(self, reason: str, *, decidable: bool) -> None:
-        self._stop_idle_timer()
-        client, ended = self._client, self._ended
-        try:
-            if decidable:
-                self._withdraw_open(reason)
-            if client is not None:
-                await self._hold_queued(client)
-                await client.aclose()
-                await ended.wait()
-        finally:
-            self._closing = None
-
-    async def _hold_queued(self, client: Client) -> None:
-        """Take back what the CLI has not begun, which it would run while it closes.
-
-        It stays queued: the next CLI gets it first. That is noted before the CLI lets go of it, so
-        that no crash comes between.
-        """
-        sent = [each.said for each in self.view.queued.values() if each.sent]
-        if sent:
-            self.write(*sent)
-            with suppress(SessionEnded, ControlTimeout, ControlError):
-                await client.interrupt(cancel_queued=True)
-
-    async def stop(self) -> bool:
-        """End its CLI because a caller said so."""
-        was_live = await self.close("stopped")
-        await self.write(SessionStopped()).committed
-        return was_live
-
-    # What the client tells (`Sink`)
-
-    def received(self, events: Sequence[Message | LineRejected], kinds: set[type[Any]]) -> None:
-        """Keep what the CLI wrote."""
-        turns = self._scribe.lines(self.view, events, kinds)
-        for turn in turns:
-            self._turn_ended(turn)
-        if turns:
-            self._prune()
-        if turns or self._idle_timer is not None or not self.view.busy:
-            self._follow_idleness()
-        if self._unsaved and self.view.idle:
-            self._unsaved = not self._scribe.save(self.view)
-
-    def ended(self, error: SessionEnded) -> None:
-        """Note how the CLI ended. Whoever closed it waits for this."""
-        orderly = self._closing is not None or error.exit_code == 0
-        self._over(
-            CLIEnded(
-                orderly=orderly,
-                reason="" if orderly else str(error),
-                exit_code=error.exit_code,
-                signal=error.signal,
-            )
-        )
-
-    def lost(self, reason: str) -> None:
-        """Note that its CLI has ended with the engine that had started it."""
-        self._ended.clear()
-        self._over(CLIEnded(orderly=False, reason=reason))
-
-    def _over(self, record: CLIEnded) -> None:
-        if self._ended.is_set():
-            return
-        self._ended.set()
-        if self._services.journal.failed is None:
-            self._withdraw_open(record.reason or "it was closed")
-            self.write(record)
-            self._scribe.save(self.view)
-            self._prune()
-        if self._asking is not None:
-            self._asking.close()
-        self._client = self._asking = None
-        self._stop_idle_timer()
-        self._release_writers()
-
-    def _withdraw_open(self, reason: str) -> None:
-        because = f"Claude Code has ended before anybody answered: {reason}"
-        records = [
-            QuestionClosed(id=each.id, state="withdrawn", because=because, decidable=True)
-            for each in self.view.open_questions
-        ]
-        if records and self._services.journal.failed is None:
-            self.write(*records)
-
-    def _turn_ended(self, turn: Turn) -> None:
-        self._unsaved = True
-        self._services.turn_ended(turn.cost_usd)
-        if self._client is not None and _first_unsent(self.view) is not None:
-            self._services.tasks.spawn(self._send_queued(self._client))
-
-    def _prune(self) -> None:
-        """Let go of the pieces of messages that are whole by now."""
-        first, self._pruned = self._pruned + 1, self.view.last_turn_range[1]
-        if self._services.settings.partials and self._services.journal.failed is None:
-            self._services.tasks.spawn(self._remove_partials(first, self._pruned))
-
-    async def _remove_partials(self, first: int, last: int) -> None:
-        await self._services.journal.prune_partials(self.session_id, first, last)
-
-    # Idleness
-
-    def _follow_idleness(self) -> None:
-        if not self.is_idle:
-            self._stop_idle_timer()
-        elif self._idle_timer is None and self._services.settings.idle_close_s:
-            loop = asyncio.get_running_loop()
-            self._idle_timer = loop.call_later(
-                self._services.settings.idle_close_s, self._idle_too_long
-            )
-
-    def _stop_idle_timer(self) -> None:
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
-            self._idle_timer = None
-
-    def _idle_too_long(self) -> None:
-        self._idle_timer = None
-        if self.is_idle:
-            self._closing = self._services.tasks.spawn(
-                self._close("idle for long", decidable=False)
-            )
-
-    # One writer
-
-    def _acquire_writers(self) -> None:
-        ids = dict.fromkeys([self.session_id, self.view.claude_session_id or self.session_id])
-        try:
-            for each in ids:
-                self._writers.append(self._services.writers.acquire(each))
-        except BaseException:
-            self._release_writers()
-            raise
-
-    def _release_writers(self) -> None:
-        for writer in self._writers:
-            writer.release()
-        self._writers.clear()
-
-
-def _first_unsent(view: View) -> QueuedPrompt | None:
-    return next((each for each in view.queued.values() if not each.sent), None)

@@ -53,6 +53,9 @@ class Turns:
         self._wake = asyncio.Event()
         self._running = False
         self._busy = False
+        self._taken = False
+        """A turn or a command is under way, from its first step to its last."""
+        self._called_off = False
         self._started: set[str | None] = set()
         self._asking = 0
         self.began = time.monotonic()
@@ -120,6 +123,9 @@ class Turns:
             self.session.outlet.withdraw_all()
             self.session.mcp.cancel_calls()
             self._work.cancel()
+        elif self.queue and not self._taken:
+            # The turn that was promised with `started` ends as soon as it begins.
+            self._called_off = True
 
     @property
     def is_busy(self) -> bool:
@@ -175,10 +181,12 @@ class Turns:
         # An interrupted turn ends in good order; that does not call off the end of the process.
         while not (own and own.cancelling()) and await self._work_comes():
             self._set_running()
+            self._taken = True
             if self.queue:
                 await self._take_prompts()
             else:
                 await self._take_notice()
+            self._taken = False
             if not self.queue and not self.notices:
                 self._busy = False
                 self.settle()
@@ -233,6 +241,7 @@ class Turns:
 
     async def _run_command(self, prompt: Prompt) -> None:
         tally = Tally([prompt.uuid] if prompt.uuid else [])
+        self._called_off = False
         self._start(prompt.uuid)
         await slash.run(self.session, prompt, tally)
         self._lifecycle(prompt.uuid, "completed")
@@ -283,6 +292,9 @@ class Turns:
 
         own = asyncio.current_task()
         work = self._work = asyncio.create_task(prepare())
+        if self._called_off:
+            self._called_off = False
+            work.cancel()
         try:
             return await work
         except asyncio.CancelledError:

@@ -195,8 +195,9 @@ async def test_costs_are_summed_by_turn_session_project_and_day(house: Housing) 
     status = await it.engine.status(session_id)
     turns = await it.engine.cost("turn", session_id=session_id)
     assert [line.turns for line in turns.lines] == [1, 1]
-    for by, group in (("session", session_id), ("project", str(it.cwd))):
-        [line] = (await it.engine.cost(by)).lines
+    of_session, of_project = await it.engine.cost("session"), await it.engine.cost("project")
+    for report, group in ((of_session, session_id), (of_project, str(it.cwd))):
+        [line] = report.lines
         assert (line.group, line.turns) == (group, 2)
         assert line.usd == pytest.approx(status.cost_usd)
         assert line.tokens == status.tokens
