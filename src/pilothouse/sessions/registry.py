@@ -182,7 +182,7 @@ class Registry:
                 if held is not None:
                     return held, session
             # Settled a moment ago, perhaps: what it came to is not committed yet.
-            await self.journal.post([]).committed
+            await self.scribe.kept()
             question = await self.journal.question(question_id)
         if question is None:
             raise UnknownQuestion(

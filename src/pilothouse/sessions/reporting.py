@@ -134,9 +134,7 @@ class Reporting(Registry):
 
     async def _once_kept(self, told: T) -> T:
         """Tell it when it is committed: nobody may know of a question that a crash undoes."""
-        journal = self.journal
-        if journal.failed is None and journal.last + 1 < journal.next:
-            await journal.post([]).committed
+        await self.scribe.kept()
         return told
 
     def _decidable(self, session_id: str | None) -> list[Question]:

@@ -101,6 +101,12 @@ class Scribe:
             view.apply_record(number, at, record)
         return drafts
 
+    async def kept(self) -> None:
+        """Wait until what is written by now is committed. What has failed is waited for no more."""
+        journal = self._journal
+        if journal.failed is None and journal.last + 1 < journal.next:
+            await journal.post([]).committed
+
     def save(self, view: View) -> bool:
         """Keep a snapshot, so that a restart need not read all of it again; False: not now."""
         snapshot = view.snapshot()

@@ -18,6 +18,7 @@ from .history import History
 from .journal.contract import Journal
 from .policy import PolicyFile
 from .scribe import Scribe
+from .view import View
 from .writers import Writers
 
 __all__ = ["ClientMaker", "Services", "Tasks"]
@@ -87,8 +88,9 @@ class Services:
     """Called before a CLI starts: closes an idle one if need be, or raises TooManySessions."""
     turn_ended: Callable[[float], None]
     """Told what a turn has cost."""
-    check_caps: Callable[[Any], None]
-    is_capped: Callable[[Any], bool]
+    check_caps: Callable[[View], None]
+    """Raises CapReached where no further turn may begin."""
+    is_capped: Callable[[View], bool]
     cli_path: str | Path | None = None
     simulated: bool = False
     env: Mapping[str, str] = field(default_factory=dict[str, str])

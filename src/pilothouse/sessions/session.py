@@ -76,7 +76,7 @@ class Session(Life):
         # Looked for anew each time: another of these may run beside this one.
         while (prompt := first_unsent(self.view)) is not None and self._client is client:
             try:
-                await self._kept()
+                await self._scribe.kept()
                 if prompt.sent or prompt.id not in self.view.queued:
                     continue
                 if self._client is not client or not await self._may_begin():
@@ -87,12 +87,6 @@ class Session(Life):
             except (SessionEnded, JournalError):
                 # Its end is noted by `ended`; the prompt stays queued for the next CLI.
                 return
-
-    async def _kept(self) -> None:
-        """Wait for what is written by now: another caller's message may be, and no more."""
-        journal = self._services.journal
-        if journal.last + 1 < journal.next:
-            await journal.post([]).committed
 
     async def _may_begin(self) -> bool:
         """Whether the next message may be sent now.
@@ -126,7 +120,7 @@ class Session(Life):
             await self.write(PromptWithdrawn(id=prompt_id, because=because)).committed
         else:
             # The CLI has told of it before it answered; that line may not be committed yet.
-            await self._services.journal.post([]).committed
+            await self._scribe.kept()
         return True
 
     async def interrupt(self) -> list[str]:
