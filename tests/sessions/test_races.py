@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from pilothouse.errors import JournalError, NotNow, QuestionSettled
+from pilothouse.sessions import registry
 from pilothouse.sessions.answers import Allow, ClearContext, Deny
 from pilothouse.sessions.contract import Question
 from tests.sessions.auditing import audit
@@ -391,3 +392,33 @@ async def test_an_engine_that_ends_takes_no_message(stage: Stage) -> None:
     with pytest.raises(NotNow, match="stopping"):
         await stage.say(session_id)
     await closing
+
+
+# What a CLI refuses, and what cannot be kept
+
+
+async def test_a_mode_that_a_cli_refuses_is_set_by_another_start(stage: Stage) -> None:
+    session_id, cli = await resting(stage)
+    cli._answers["set_permission_mode"] = "not in place"
+    (told,) = await settled(stage, stage.call(stage.engine.set_mode(session_id, "plan")))
+    assert told.how == "restarted"
+    other = alive(stage, session_id)
+    assert other is not cli
+    assert stage.session(session_id).next_mode() == "plan"
+
+
+async def test_no_cli_works_on_once_nothing_can_be_kept(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(registry, "JOURNAL_LOOK", 0.001)
+    await stage.close()
+    await stage.open()
+    session_id, cli = await working(stage)
+    break_journal(stage)
+    with pytest.raises(JournalError):
+        await stage.say(session_id)
+    async with asyncio.timeout(10):
+        await cli.input_ended.wait()
+        await asyncio.wait(set(stage.engine._housekeeping[1:]))
+    assert not stage.session(session_id).has_cli
+    stage.failures.clear()

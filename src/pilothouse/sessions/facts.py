@@ -113,8 +113,6 @@ class Facts(Struct, omit_defaults=True):
     tokens: Tokens = Tokens()
     turns: int = 0
     result: str | None = None
-    said: list[str] = field(default_factory=list[str])
-    """The ids of the last messages."""
     questions: dict[str, Question] = field(default_factory=dict[str, Question])
     """Those that take an answer, oldest first: open ones, and ones whose CLI died before."""
     activity: Activity = field(default_factory=Activity)

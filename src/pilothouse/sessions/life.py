@@ -7,6 +7,7 @@ absent ──bring_up──> starting ──connected──> alive ──close�
 from __future__ import annotations
 
 import asyncio
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
@@ -20,6 +21,7 @@ from pilothouse.errors import (
     NotNow,
     PilothouseError,
     SessionEnded,
+    SessionTaken,
 )
 from pilothouse.protocol import LineRejected, Message
 from pilothouse.protocol.permissions import PermissionMode
@@ -40,6 +42,8 @@ from .writers import Writer
 
 __all__ = ["Life", "first_unsent"]
 
+log = logging.getLogger("pilothouse")
+
 
 class Life(ABC):
     """Starts, keeps and ends the CLI of one session; it is the sink of its client."""
@@ -53,7 +57,9 @@ class Life(ABC):
         self._asking: Asking | None = None
         self._starting: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
-        self._writers: list[Writer] = []
+        self._writers: dict[str, Writer] = {}
+        self._connecting: Client | None = None
+        self._called_off = False
         self._room: asyncio.Task[None] | None = None
         self._idle_timer: asyncio.TimerHandle | None = None
         self._ended = asyncio.Event()
@@ -169,6 +175,7 @@ class Life(ABC):
             return
         # A new one each time: whoever closed the last CLI may still wait for its end.
         self._ended = asyncio.Event()
+        self._called_off = False
         self._starting = self._services.tasks.spawn(self._start())
 
     async def _start(self) -> None:
@@ -192,10 +199,13 @@ class Life(ABC):
                 await asyncio.wait([self._room])
             client, resumed = await self._prepare()
             self.write(CLIStarted(resumed=resumed, simulated=self._services.simulated))
+            self._connecting = client
             await client.connect()
         except (PilothouseError, OSError) as error:
-            self._over(CLIEnded(orderly=False, reason=str(error)))
+            self._over(CLIEnded(orderly=self._called_off, reason=str(error)))
             return None
+        finally:
+            self._connecting = None
         # It may have died between its greeting and now.
         self._client = None if self._ended.is_set() else client
         return self._client
@@ -225,6 +235,8 @@ class Life(ABC):
             handlers=asking.handlers,
         )
         services.gate.check_options(options)
+        if self._called_off:
+            raise NotNow("its start was called off")
         resumed = "resume" in conversation and not conversation.get("fork_session", False)
         return services.make_client(options, sink=self), resumed
 
@@ -252,14 +264,22 @@ class Life(ABC):
 
     async def close(self, reason: str, *, decidable: bool = False) -> bool:
         """End its CLI in order; whether there was one. Open questions stay decidable if so told."""
+        started = self._starting is not None
         if self._starting is not None:
-            await asyncio.wait([self._starting])
+            await self._call_off(self._starting)
         if self._client is None:
-            return False
+            return started
         if self._closing is None:
             self._closing = self._services.tasks.spawn(self._close(reason, decidable=decidable))
         await asyncio.shield(self._closing)
         return True
+
+    async def _call_off(self, starting: asyncio.Task[None]) -> None:
+        """End a start, which may wait for long for a CLI that says nothing."""
+        self._called_off = True
+        if self._connecting is not None:
+            await self._connecting.aclose()
+        await asyncio.wait([starting])
 
     def retire(self) -> asyncio.Task[None]:
         """Begin to close an idle CLI, to make room for another session's."""
@@ -288,7 +308,7 @@ class Life(ABC):
         that no crash comes between.
         """
         sent = [each.said for each in self.view.queued.values() if each.sent]
-        if sent:
+        if sent and self._services.journal.failed is None:
             self.write(*sent)
             with suppress(SessionEnded, ControlTimeout, ControlError):
                 await client.interrupt(cancel_queued=True)
@@ -298,6 +318,8 @@ class Life(ABC):
     def received(self, events: Sequence[Message | LineRejected], kinds: set[type[Any]]) -> None:
         """Keep what the CLI wrote."""
         turns = self._scribe.lines(self.view, events, kinds)
+        if self.view.claude_session_id not in self._writers:
+            self._follow_conversation()
         for turn in turns:
             self._turn_ended(turn)
         if turns:
@@ -309,7 +331,7 @@ class Life(ABC):
 
     def ended(self, error: SessionEnded) -> None:
         """Note how the CLI ended. Whoever closed it waits for this."""
-        orderly = self._closing is not None or error.exit_code == 0
+        orderly = self._closing is not None or self._called_off or error.exit_code == 0
         self._over(
             CLIEnded(
                 orderly=orderly,
@@ -389,16 +411,25 @@ class Life(ABC):
     # One writer
 
     def _acquire_writers(self) -> None:
-        ids = dict.fromkeys([self.session_id, self.view.claude_session_id or self.session_id])
         try:
-            for each in ids:
-                self._writers.append(self._services.writers.acquire(each))
+            for each in dict.fromkeys([self.session_id, self.view.claude_session_id]):
+                self._writers[each] = self._services.writers.acquire(each)
         except BaseException:
             self._release_writers()
             raise
 
+    def _follow_conversation(self) -> None:
+        """After /clear the CLI writes another transcript, which nobody else may have."""
+        if not self._writers:
+            return
+        new = self.view.claude_session_id
+        try:
+            self._writers[new] = self._services.writers.acquire(new)
+        except SessionTaken as taken:
+            log.warning("session %s goes on as %s, but %s", self.session_id, new, taken)
+
     def _release_writers(self) -> None:
-        for writer in self._writers:
+        for writer in self._writers.values():
             writer.release()
         self._writers.clear()
 

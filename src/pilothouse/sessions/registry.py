@@ -19,7 +19,7 @@ from .gate import OperatorGate
 from .history import History
 from .journal.contract import Journal, KeyRow, Snapshot
 from .keys import Keys
-from .launching import client_options, permitted_directory
+from .launching import check_directories, client_options, permitted_directory
 from .policy import PolicyFile
 from .scribe import Scribe, day_of
 from .services import ClientMaker, Services
@@ -34,6 +34,8 @@ log = logging.getLogger("pilothouse")
 PAGE = 1000
 """Entries that are read at once."""
 DAY = 24 * 60 * 60 * 1000
+JOURNAL_LOOK = 1.0
+"""Seconds between two looks whether the journal still takes entries."""
 HOUSEKEEPING = 60 * 60.0
 """Seconds between two looks for what is no longer to be kept."""
 
@@ -61,15 +63,16 @@ class Registry:
         self.keys = Keys(journal)
         self.sessions: dict[str, Session] = {}
         self.started_at = self.scribe.clock()
-        self._housekeeping: asyncio.Task[None]
-        self._spent_today = (day_of(self.started_at), 0.0)
+        self._housekeeping: list[asyncio.Task[None]] = []
+        self._spent: dict[str, float] = {}
+        """What each day has cost, of those this engine has seen."""
         self.services = Services(
             settings=settings,
             journal=journal,
             scribe=self.scribe,
             policy=PolicyFile(settings.policy_file, home=_home(env)),
             history=History(settings.claude_config_dir, index=settings.state_dir / "history.index"),
-            writers=Writers(settings.runtime_dir / "writers"),
+            writers=Writers(settings.claude_config_dir / ".pilothouse" / "writers"),
             gate=OperatorGate(allowed=settings.allow_bypass),
             make_client=make_client,
             make_room=self._make_room,
@@ -86,15 +89,18 @@ class Registry:
 
     async def recover(self) -> None:
         """Tell every session again, and note what ended while nobody looked."""
-        today = self._spent_today[0]
+        today = day_of(self.scribe.clock())
         spent = await self.journal.costs("day", day=today)
-        self._spent_today = (today, sum(line.usd for line in spent))
+        self._spent[today] = sum(line.usd for line in spent)
         for snapshot in await self.journal.sessions():
             view = await self._retold(snapshot)
             session = self.sessions[view.session_id] = Session(self.services, view)
             if view.live or view.busy or view.open_questions:
                 session.lost("the server ended")
-        self._housekeeping = self.services.tasks.spawn(self._keep_house())
+        self._housekeeping = [
+            self.services.tasks.spawn(self._keep_house()),
+            self.services.tasks.spawn(self._mind_journal()),
+        ]
 
     async def _retold(self, snapshot: Snapshot) -> View:
         try:
@@ -131,10 +137,19 @@ class Registry:
             await self.retain()
             await asyncio.sleep(HOUSEKEEPING)
 
+    async def _mind_journal(self) -> None:
+        """Let no CLI work on of which nothing can be kept any more."""
+        while self.journal.failed is None:  # noqa: ASYNC110 - nobody is told of it otherwise
+            await asyncio.sleep(JOURNAL_LOOK)
+        log.error("nothing can be kept any more, so every CLI is ended: %s", self.journal.failed)
+        ends = (each.close("nothing can be kept") for each in self.sessions.values())
+        await asyncio.gather(*ends, return_exceptions=True)
+
     async def aclose(self) -> None:
         """End every CLI in order, and close the journal."""
         self.services.is_closing = True
-        self._housekeeping.cancel()
+        for task in self._housekeeping:
+            task.cancel()
         closing = (
             each.close("the server stopped", decidable=True) for each in self.sessions.values()
         )
@@ -150,7 +165,7 @@ class Registry:
 
     async def session(self, session_id: str, *, adopt: bool = True) -> Session:
         """One of ours, or one that was made elsewhere and has a transcript."""
-        session = self.sessions.get(session_id)
+        session = self.sessions.get(session_id) or self._conversing(session_id)
         if session is not None:
             return session
         found = await self.services.history.find(session_id) if adopt else None
@@ -168,6 +183,11 @@ class Registry:
         session = self.sessions[session_id] = Session(self.services, view)
         await session.write(record).committed
         return session
+
+    def _conversing(self, claude_id: str) -> Session | None:
+        """The session whose conversation the CLI calls so, after /clear say."""
+        of_that_name = (s for s in self.sessions.values() if s.view.claude_session_id == claude_id)
+        return next(of_that_name, None)
 
     def _nearest(self, session_id: str) -> str:
         near = difflib.get_close_matches(session_id, self.sessions, n=3, cutoff=0.4)
@@ -224,6 +244,7 @@ class Registry:
             handlers={},
         )
         self.services.gate.check_options(options)
+        check_directories(record.options, record.cwd, self.services.settings.allowed_roots)
 
     def is_capped(self, view: View) -> bool:
         """Whether a limit is set to what the session may cost."""
@@ -248,13 +269,12 @@ class Registry:
             )
 
     def spent_today(self) -> float:
-        day = day_of(self.scribe.clock())
-        if day != self._spent_today[0]:
-            self._spent_today = (day, 0.0)
-        return self._spent_today[1]
+        """What all sessions have cost since midnight."""
+        return self._spent.get(day_of(self.scribe.clock()), 0.0)
 
     def _count(self, usd: float) -> None:
-        self._spent_today = (day_of(self.scribe.clock()), self.spent_today() + usd)
+        day = day_of(self.scribe.clock())
+        self._spent[day] = self._spent.get(day, 0.0) + usd
 
     def _make_room(self, *excluded: str) -> asyncio.Task[None] | None:
         others = [each for name, each in self.sessions.items() if name not in excluded]

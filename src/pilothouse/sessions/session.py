@@ -21,12 +21,13 @@ from pilothouse.errors import (
     CapReached,
     ControlError,
     JournalError,
+    NotNow,
     SessionEnded,
     UsageError,
 )
 from pilothouse.protocol.permissions import PermissionMode
 
-from .contract import Content, ModeSet, Status
+from .contract import Content, ModeSet, Status, Waiting
 from .entries import (
     InterruptAsked,
     OptionsChanged,
@@ -41,6 +42,8 @@ __all__ = ["Session"]
 
 log = logging.getLogger("pilothouse")
 
+START_WITHIN_S: Final = 10.0
+"""As long an interrupt waits for a CLI that is being started."""
 BEGIN_WITHIN_S: Final = 5.0
 """As long an interrupt waits for a CLI to begin the turn that was asked of it."""
 
@@ -51,7 +54,10 @@ class Session(Life):
     def status(self, output: Sequence[str] = ()) -> Status:
         """Everything that is known at this moment."""
         pid = None if self._client is None else self._client.pid
-        return self.view.status(pid=pid, simulated=self._services.simulated, output=output)
+        told = self.view.status(pid=pid, simulated=self._services.simulated, output=output)
+        if self._starting is None or self._client is not None:
+            return told
+        return replace(told, waiting_on=Waiting(what="start", detail="its CLI to start"))
 
     def prompt(
         self, content: Content, *, priority: str | None = None, by: str = "person"
@@ -126,13 +132,23 @@ class Session(Life):
     async def interrupt(self) -> list[str]:
         """Stop the running turn; the ids of the messages that are still queued."""
         await self.write(InterruptAsked()).committed
-        client = await self.connected()
+        client = await self._soon_connected()
         if client is None:
             return list(self.view.queued)
         with suppress(TimeoutError):
             async with asyncio.timeout(BEGIN_WITHIN_S):
                 await self._begun(client)
         return list((await client.interrupt()).still_queued)
+
+    async def _soon_connected(self) -> Client | None:
+        try:
+            async with asyncio.timeout(START_WITHIN_S):
+                return await self.connected()
+        except TimeoutError:
+            raise NotNow(
+                f"the CLI of session {self.session_id} has not started yet",
+                advice="wait for it, or stop the session",
+            ) from None
 
     async def _begun(self, client: Client) -> None:
         """Wait until the turn that shall be stopped runs: before that a CLI has none to stop."""

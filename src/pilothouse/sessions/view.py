@@ -75,9 +75,6 @@ __all__ = ["QueuedPrompt", "View", "record_of"]
 RESULT: Final = 20_000
 """As many characters of a turn's text as are kept at hand; the journal has all of it."""
 
-SAID: Final = 20
-"""So many messages are remembered by their ids after they left the queue."""
-
 _NO: Final = (Deny, RejectPlan, RevisePlan, ClearContext)
 """Answers after which the tool does not run."""
 
@@ -122,10 +119,6 @@ class View(Facts):
         if self.busy or self.state == "awaiting_input":
             return False
         return self.tracker is None or (self.tracker.idle and not self.tracker.tasks)
-
-    def was_said(self, prompt_id: str) -> bool:
-        """Whether this is one of the last messages, queued or not."""
-        return prompt_id in self.queued or prompt_id in self.said
 
     @property
     def waiting_on(self) -> Waiting | None:
@@ -275,7 +268,6 @@ class View(Facts):
             self.queued[record.id].held = True
         else:
             self.queued[record.id] = QueuedPrompt(record, self.updated_at)
-        self.said = [*self.said[1 - SAID :], record.id]
         self.title = self.title or headline(text_of(record.content)) or None
         self.expects_cli = True
         self._signal("said")

@@ -1,0 +1,86 @@
+"""Conversations that change their name, and CLIs that do not come up."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pilothouse.errors import NotNow, SessionTaken
+from pilothouse.sessions import session
+from pilothouse.sessions.contract import Say, Start
+from pilothouse.sessions.engine import SessionEngine
+from pilothouse.settings import load
+from tests.sessions.engine.conftest import Housing
+
+
+async def test_a_conversation_that_was_cleared_is_still_the_sessions(house: Housing) -> None:
+    it = await house("One.", "Two.", "Three.")
+    session_id = await it.done()
+    await it.say(session_id, "/clear")
+    await it.say(session_id, "more")
+    status = await it.when(session_id, lambda status: status.result == "Two.")
+    claude_id = status.claude_session_id
+    assert claude_id not in (None, session_id)
+    said = await it.engine.say(claude_id, Say(content="and more"))
+    assert (said.session_id, said.resumed) == (session_id, False)
+    await it.when(session_id, lambda status: status.result == "Three.")
+    assert (await it.engine.health()).live == 1
+
+
+async def test_a_conversation_that_was_cleared_has_one_writer(house: Housing) -> None:
+    it = await house("One.", "Two.")
+    session_id = await it.done()
+    await it.say(session_id, "/clear")
+    await it.say(session_id, "more")
+    status = await it.when(session_id, lambda status: status.result == "Two.")
+    assert status.claude_session_id is not None
+    other = await it.another(state_dir=str(it.folder / "other"))
+    with pytest.raises(SessionTaken):
+        await other.say(status.claude_session_id, Say(content="mine"))
+
+
+async def silent(folder: Path) -> SessionEngine:
+    """An engine whose CLI starts and never says a word."""
+    program = folder / "claude"
+    program.write_text("#!/bin/sh\nexec cat >/dev/null\n")
+    program.chmod(0o755)
+    env = {"HOME": str(folder), "PATH": "/usr/bin:/bin"}
+    settings = load(env=env)
+    return await SessionEngine.open(settings, cli_path=program, env=env, inherit_env=False)
+
+
+async def test_a_session_whose_cli_says_nothing_is_stopped_and_keeps_its_message(
+    tmp_path: Path,
+) -> None:
+    engine = await silent(tmp_path)
+    try:
+        started = await engine.start(Start(prompt="go", cwd=str(tmp_path)))
+        status = await engine.status(started.session_id)
+        assert status.waiting_on is not None
+        assert status.waiting_on.what == "start"
+        stopped = await engine.stop(started.session_id)
+        assert (stopped.was_live, stopped.state) == (True, "interrupted")
+        status = await engine.status(started.session_id)
+        assert [each.prompt_id for each in status.queued] == [started.prompt_id]
+    finally:
+        await engine.aclose()
+
+
+async def test_an_engine_ends_although_a_cli_says_nothing(tmp_path: Path) -> None:
+    engine = await silent(tmp_path)
+    await engine.start(Start(prompt="go", cwd=str(tmp_path)))
+    await engine.aclose()
+
+
+async def test_an_interrupt_of_a_cli_that_says_nothing_is_refused_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session, "START_WITHIN_S", 0.05)
+    engine = await silent(tmp_path)
+    try:
+        started = await engine.start(Start(prompt="go", cwd=str(tmp_path)))
+        with pytest.raises(NotNow, match="stop the session"):
+            await engine.interrupt(started.session_id)
+    finally:
+        await engine.aclose()
