@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pilothouse import BypassNotAllowed, Options
-from pilothouse.client.bypass import BypassGate
+from pilothouse import BypassNotAllowed, InvalidOption, Options
+from pilothouse.client.bypass import DEEPEST, LARGEST_FILE, BypassGate
 from pilothouse.client.launch import prepare
-from pilothouse.protocol import SetMode, SetPermissionMode
+from pilothouse.protocol import Initialize, SetMode, SetPermissionMode
 
 CLI = "/bin/true"
 BYPASS: Any = "bypassPermissions"
@@ -139,3 +140,68 @@ def test_a_text_a_cli_might_read_another_way_is_refused(text: str) -> None:
 def test_a_tuple_hides_nothing() -> None:
     with pytest.raises(BypassNotAllowed):
         BypassGate(allowed=False).check("x", ({"a": ({"mode": "bypassPermissions"},)},))
+
+
+SETTING_OPTIONS: list[dict[str, Any]] = [
+    {"settings": "it"},
+    {"extra_args": {"settings": "it"}},
+    {"extra_args": {"settings=it": None}},
+    {"extra_args": {"--managed-settings": "it"}},
+    {"extra_args": {"agents": "it"}},
+]
+
+
+@pytest.mark.parametrize("given", SETTING_OPTIONS, ids=str)
+def test_settings_are_read_from_no_pipe(tmp_path: Path, given: dict[str, Any]) -> None:
+    os.mkfifo(tmp_path / "it")
+    with pytest.raises(InvalidOption, match="no regular file"):
+        shut.check_options(Options(cwd=tmp_path, **given))
+
+
+@pytest.mark.parametrize("given", SETTING_OPTIONS, ids=str)
+def test_settings_are_read_from_no_device(tmp_path: Path, given: dict[str, Any]) -> None:
+    (tmp_path / "it").symlink_to("/dev/zero")
+    with pytest.raises(InvalidOption, match="no regular file"):
+        shut.check_options(Options(cwd=tmp_path, **given))
+
+
+@pytest.mark.parametrize("given", SETTING_OPTIONS, ids=str)
+def test_a_file_too_large_to_be_read_is_refused(tmp_path: Path, given: dict[str, Any]) -> None:
+    with (tmp_path / "it").open("wb") as file:
+        file.truncate(LARGEST_FILE + 1)
+    with pytest.raises(InvalidOption, match=r"over \d+ bytes"):
+        shut.check_options(Options(cwd=tmp_path, **given))
+
+
+def test_no_other_flag_is_taken_for_a_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "file").write_text(SETTING)
+    flags = {"mcp-config": "pipe", "name": "file", "debug-file": "pipe"}
+    shut.check_options(Options(cwd=tmp_path, extra_args=flags))
+
+
+def nested(depth: int, innermost: Any) -> Any:
+    value = innermost
+    for number in range(depth):
+        value = [value] if number % 2 else {"a": value}
+    return value
+
+
+def test_the_mode_is_found_however_deep_it_stands() -> None:
+    with pytest.raises(BypassNotAllowed):
+        shut.check("x", nested(600, {"mode": BYPASS}))
+    shut.check("x", nested(600, {"mode": "plan"}))
+
+
+def test_what_is_too_deep_for_the_wire_is_refused() -> None:
+    with pytest.raises(InvalidOption, match="flatter"):
+        shut.check("x", nested(DEEPEST + 1, {"mode": "plan"}))
+    around: dict[str, Any] = {}
+    around["around"] = around
+    with pytest.raises(InvalidOption, match="flatter"):
+        shut.check("x", around)
+
+
+def test_what_was_left_out_of_a_request_is_not_read() -> None:
+    shut.check("x", SetMode(mode="plan", destination="session"))
+    shut.check("x", Initialize())

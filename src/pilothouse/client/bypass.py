@@ -8,12 +8,15 @@ unless the caller said `Options(allow_bypass=True)`.
 from __future__ import annotations
 
 import codecs
+import os
+import stat
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from pilothouse.errors import BypassNotAllowed
+from pilothouse.errors import BypassNotAllowed, InvalidOption
 from pilothouse.protocol.wire import parse
 
 if TYPE_CHECKING:
@@ -27,6 +30,11 @@ FOR_MCP_SERVERS: Final = frozenset({"mcp_message", "mcp_call"})
 BYPASS_FLAGS: Final = frozenset(
     {"dangerously-skip-permissions", "allow-dangerously-skip-permissions"}
 )
+SETTING_FLAGS: Final = frozenset({"settings", "managed-settings", "agents"})
+"""What a CLI reads settings from: a JSON text, or the name of a file with one."""
+LARGEST_FILE: Final = 4 * 1024 * 1024
+DEEPEST: Final = 700
+"""Deeper JSON than this is more than the codec can write from a deep stack."""
 
 
 class BypassGate:
@@ -37,7 +45,7 @@ class BypassGate:
 
     def check(self, where: str, value: Any) -> None:
         """Refuse a JSON value that sets the mode anywhere within it."""
-        if not self._allowed and _sets_bypass(msgspec.to_builtins(value)):
+        if not self._allowed and _sets_bypass(where, value):
             raise BypassNotAllowed(where)
 
     def check_request(self, subtype: str, request: Any) -> None:
@@ -57,13 +65,14 @@ class BypassGate:
             flag, _, inline = name.lstrip("-").partition("=")
             if flag in BYPASS_FLAGS or BYPASS in (value, inline):
                 raise BypassNotAllowed(f"extra_args[{name!r}]")
-            self._check_file(f"extra_args[{name!r}]", inline or value, options.cwd)
+            if flag in SETTING_FLAGS:
+                self._check_file(f"extra_args[{name!r}]", inline or value, options.cwd)
 
     def _check_file(self, where: str, value: Any, cwd: str | Path | None) -> None:
         """Check an option that is JSON, a JSON text, or the name of a file with one."""
         if not isinstance(value, str | Path):
             return self.check(where, value)
-        text = _text(value, cwd)
+        text = _text(where, value, cwd)
         read = parse(text.removeprefix(codecs.BOM_UTF8))
         # What we cannot read a CLI might: then the word alone is enough.
         if read is None and BYPASS.encode() in text:
@@ -71,21 +80,50 @@ class BypassGate:
         return self.check(where, read)
 
 
-def _text(value: str | Path, cwd: str | Path | None) -> bytes:
+def _text(where: str, value: str | Path, cwd: str | Path | None) -> bytes:
     inline = str(value).lstrip("\ufeff \t\r\n")
     if inline.startswith("{"):
         return inline.encode("utf-8", "surrogatepass")
     try:
         # The CLI looks for it from its own working directory.
-        return Path(cwd or ".", value).read_bytes()
+        return _content(where, Path(cwd or ".", value))
     except (OSError, ValueError):
         return b""
 
 
-def _sets_bypass(value: Any) -> bool:
-    if isinstance(value, dict):
-        members = cast("dict[str, Any]", value).items()
-        return any((key in MODE_KEYS and v == BYPASS) or _sets_bypass(v) for key, v in members)
-    if isinstance(value, list | tuple):
-        return any(_sets_bypass(each) for each in cast("list[Any]", value))
+def _content(where: str, path: Path) -> bytes:
+    """What is in a file. One that we cannot read to its end might tell the CLI anything."""
+    # Without O_NONBLOCK a pipe that has no writer would hold us for ever.
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise InvalidOption(f"{where}: {path} is no regular file; write the settings to one")
+        text = file.read(LARGEST_FILE + 1)
+    if len(text) > LARGEST_FILE:
+        raise InvalidOption(f"{where}: {path} is over {LARGEST_FILE} bytes; give a smaller file")
+    return text
+
+
+def _sets_bypass(where: str, value: Any) -> bool:
+    waiting: list[tuple[int, Any, Any]] = [(0, None, value)]
+    while waiting:
+        depth, key, each = waiting.pop()
+        if key in MODE_KEYS and each == BYPASS:
+            return True
+        if depth > DEEPEST:
+            raise InvalidOption(f"{where} is nested more than {DEEPEST} deep; make it flatter")
+        waiting.extend((depth + 1, name, inner) for name, inner in _members(key, each))
     return False
+
+
+def _members(key: Any, value: Any) -> Iterable[tuple[Any, Any]]:
+    """What is within a value, as JSON would have it."""
+    if value is None or value is msgspec.UNSET or isinstance(value, str | int | float):
+        return ()
+    if isinstance(value, dict):
+        return cast("dict[Any, Any]", value).items()
+    if isinstance(value, list | tuple | set | frozenset):
+        return ((None, each) for each in cast("Iterable[Any]", value))
+    if isinstance(value, msgspec.Struct):
+        names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
+        return ((name, getattr(value, field)) for name, field in names)
+    return ((key, msgspec.to_builtins(value)),)

@@ -6,7 +6,9 @@ from typing import Any, Final
 
 from pilothouse.client.bypass import BypassGate
 from pilothouse.client.options import Options
-from pilothouse.errors import BypassNotAllowed
+from pilothouse.errors import BypassNotAllowed, InvalidOption
+
+from .launching import check_flags
 
 __all__ = ["OperatorGate"]
 
@@ -36,4 +38,13 @@ class OperatorGate:
         try:
             self._gate.check_options(options)
         except BypassNotAllowed as error:
-            raise BypassNotAllowed(error.where, advice=ADVICE) from None
+            raise BypassNotAllowed(_as_asked(error.where), advice=ADVICE) from None
+        except InvalidOption:
+            check_flags(options.extra_args)
+            raise
+        check_flags(options.extra_args)
+
+
+def _as_asked(where: str) -> str:
+    """An option by the name that callers of an engine know it by."""
+    return "mode" if where == "permission_mode" else where.replace("extra_args[", "flags[", 1)

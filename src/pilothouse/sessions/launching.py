@@ -4,16 +4,127 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pilothouse.client.options import Options
-from pilothouse.errors import DirectoryRefused
+from pilothouse.errors import DirectoryRefused, InvalidOption
 from pilothouse.protocol.permissions import PermissionMode
 from pilothouse.protocol.wire import as_object
 
 from .contract import JsonObject, SessionOptions
 
-__all__ = ["client_options", "permitted_directory"]
+__all__ = [
+    "check_directories",
+    "check_environment",
+    "check_flags",
+    "client_options",
+    "permitted_directory",
+]
+
+# A CLI has many flags and variables that are not documented, and some of them lift what the engine
+# relies on: its settings, its permissions, its conversation. So what is let through is listed.
+
+VALUES: Final = frozenset(
+    {
+        "agent",
+        "append-subagent-system-prompt",
+        "autocompact",
+        "betas",
+        "name",
+        "plan-mode-instructions",
+        "system-prompt-snapshot",
+        "task-budget",
+        "thinking",
+        "thinking-display",
+    }
+)
+SWITCHES: Final = frozenset(
+    {
+        "disable-slash-commands",
+        "exclude-dynamic-system-prompt-sections",
+        "forward-subagent-text",
+        "include-hook-events",
+        "no-chrome",
+    }
+)
+EITHER: Final = frozenset({"debug", "prompt-suggestions"})
+"""With a value or without."""
+
+OPTIONS: Final = {
+    "add-dir": "add_dirs",
+    "agents": "agents",
+    "allow-dangerously-skip-permissions": "mode",
+    "allowed-tools": "allowed_tools",
+    "allowedtools": "allowed_tools",
+    "append-system-prompt": "append_system_prompt",
+    "append-system-prompt-file": "append_system_prompt",
+    "dangerously-skip-permissions": "mode",
+    "disallowed-tools": "disallowed_tools",
+    "disallowedtools": "disallowed_tools",
+    "effort": "effort",
+    "fallback-model": "fallback_model",
+    "json-schema": "json_schema",
+    "managed-settings": "settings",
+    "max-budget-usd": "max_budget_usd",
+    "max-thinking-tokens": "max_thinking_tokens",
+    "max-turns": "max_turns",
+    "mcp-config": "mcp_servers",
+    "model": "model",
+    "permission-mode": "mode",
+    "setting-sources": "setting_sources",
+    "settings": "settings",
+    "strict-mcp-config": "strict_mcp_config",
+    "system-prompt": "system_prompt",
+    "system-prompt-file": "system_prompt",
+    "tools": "tools",
+}
+"""Flag -> the option that does the same."""
+
+ELSEWHERE: Final = frozenset(
+    {
+        "ANTHROPIC_CONFIG_DIR",
+        "APPDATA",
+        "BUN_OPTIONS",
+        "HOME",
+        "LOCALAPPDATA",
+        "NODE_OPTIONS",
+        "PWD",
+        "USERPROFILE",
+        "XDG_CONFIG_DIRS",
+        "XDG_CONFIG_HOME",
+    }
+)
+"""Variables with which a CLI would find other settings, or be another program."""
+ELSEWHERE_PREFIXES: Final = ("LD_", "DYLD_", "PILOTHOUSE_")
+OWN_PREFIX: Final = "CLAUDE"
+"""Of the variables with it, only those below do no harm."""
+HARMLESS: Final = frozenset(
+    {
+        "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE",
+        "CLAUDE_CODE_DISABLE_1M_CONTEXT",
+        "CLAUDE_CODE_DISABLE_ADAPTIVE_THINKING",
+        "CLAUDE_CODE_DISABLE_AUTO_MEMORY",
+        "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS",
+        "CLAUDE_CODE_DISABLE_CLAUDE_MDS",
+        "CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS",
+        "CLAUDE_CODE_DISABLE_FAST_MODE",
+        "CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS",
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
+        "CLAUDE_CODE_DISABLE_THINKING",
+        "CLAUDE_CODE_EFFORT_LEVEL",
+        "CLAUDE_CODE_ENABLE_TELEMETRY",
+        "CLAUDE_CODE_EXTRA_BODY",
+        "CLAUDE_CODE_OAUTH_TOKEN",
+        "CLAUDE_CODE_SKIP_BEDROCK_AUTH",
+        "CLAUDE_CODE_SKIP_FOUNDRY_AUTH",
+        "CLAUDE_CODE_SKIP_VERTEX_AUTH",
+        "CLAUDE_CODE_SUBAGENT_MODEL",
+        "CLAUDE_CODE_USE_BEDROCK",
+        "CLAUDE_CODE_USE_FOUNDRY",
+        "CLAUDE_CODE_USE_VERTEX",
+    }
+)
+HARMLESS_PREFIX: Final = "CLAUDE_CODE_MAX_"
 
 
 def permitted_directory(given: str, roots: tuple[Path, ...]) -> str:
@@ -40,6 +151,60 @@ def permitted_directory(given: str, roots: tuple[Path, ...]) -> str:
     return str(resolved)
 
 
+def check_directories(wanted: SessionOptions, cwd: str, roots: tuple[Path, ...]) -> None:
+    """Refuse directories beside the working directory that are outside the allowed roots."""
+    if not roots:
+        return
+    permissions = as_object(as_object(wanted.settings).get("permissions"))
+    more: Any = permissions.get("additionalDirectories")
+    wished: list[Any] = [*wanted.add_dirs, *(more if isinstance(more, list) else ())]
+    for each in wished:
+        # The CLI looks for them from its own working directory.
+        permitted_directory(str(Path(cwd, str(each))), roots)
+
+
+def check_flags(flags: Mapping[str, str | None]) -> None:
+    """Refuse flags that would change what an engine itself tells a CLI."""
+    for name, value in flags.items():
+        if name not in VALUES | SWITCHES | EITHER:
+            raise InvalidOption(f"the flag {name!r} is not passed on; {_instead_of(name)}")
+        # Without its value a flag would take the next one for it.
+        if name in VALUES and value is None:
+            raise InvalidOption(f"the flag {name!r} needs a value; give one")
+        if name in SWITCHES and value is not None:
+            raise InvalidOption(f"the flag {name!r} takes no value; give null")
+
+
+def _instead_of(name: str) -> str:
+    bare = name.strip("- ").partition("=")[0]
+    if bare in VALUES | SWITCHES | EITHER:
+        return f"write it as {bare!r}, and its value as the value"
+    option = OPTIONS.get(bare.lower().replace("_", "-"))
+    if option is not None:
+        return f"use the option `{option}`"
+    return f"leave it out; those that are: {', '.join(sorted(VALUES | SWITCHES | EITHER))}"
+
+
+def check_environment(wanted: SessionOptions) -> None:
+    """Refuse variables that would lead a CLI to other settings than the engine's."""
+    for where, names in (
+        ("env", wanted.env),
+        ("settings.env", as_object(as_object(wanted.settings).get("env"))),
+    ):
+        for name in names:
+            if _is_ours(name.upper()):
+                raise InvalidOption(
+                    f"{where} may not set {name}, which decides where a CLI finds its settings, or "
+                    "how it runs; leave it out, or set it where the server is started"
+                )
+
+
+def _is_ours(name: str) -> bool:
+    if name.startswith(OWN_PREFIX):
+        return name not in HARMLESS and not name.startswith(HARMLESS_PREFIX)
+    return name in ELSEWHERE or name.startswith(ELSEWHERE_PREFIXES)
+
+
 def client_options(
     wanted: SessionOptions,
     *,
@@ -55,6 +220,7 @@ def client_options(
     handlers: Mapping[str, Any],
 ) -> Options:
     """Only what was asked for reaches the CLI, and what an engine itself needs."""
+    check_environment(wanted)
     given: dict[str, Any] = {
         "model": wanted.model,
         "fallback_model": wanted.fallback_model,

@@ -35,7 +35,7 @@ from .entries import (
 )
 from .facts import QueuedPrompt
 from .journal.contract import KeyRow, Posted
-from .launching import client_options, permitted_directory
+from .launching import check_directories, client_options, permitted_directory
 from .services import Services
 from .view import View
 from .writers import Writer
@@ -122,7 +122,9 @@ class Life(ABC):
             return
         if self.view.cwd:
             # It may have gone since the session began, or the roots may be others now.
-            permitted_directory(self.view.cwd, self._services.settings.allowed_roots)
+            roots = self._services.settings.allowed_roots
+            permitted_directory(self.view.cwd, roots)
+            check_directories(self.view.options, self.view.cwd, roots)
         self._acquire_writers()
         try:
             self._room = self._services.make_room(self.session_id, leaving)

@@ -14,7 +14,7 @@ from pilothouse.simulator.flags import BadFlag
 if TYPE_CHECKING:
     from pilothouse.simulator.flags import Launch
 
-__all__ = ["check"]
+__all__ = ["check", "refuse_root"]
 
 _SOURCES: Final = ("user", "project", "local")
 
@@ -47,12 +47,8 @@ def _check_formats(launch: Launch) -> None:
 
 
 def _check_identity(launch: Launch) -> None:
-    is_root = os.getuid() == 0 and not os.environ.get("IS_SANDBOX")
-    if launch.dangerously_skip_permissions and is_root:
-        raise BadFlag(
-            "--dangerously-skip-permissions cannot be used with root/sudo privileges for security "
-            "reasons"
-        )
+    if launch.dangerously_skip_permissions:
+        refuse_root()
     if launch.session_id is not None and not _is_uuid(launch.session_id):
         raise BadFlag("Error: Invalid session ID. Must be a valid UUID.")
     for source in filter(None, (launch.setting_sources or "").split(",")):
@@ -61,6 +57,15 @@ def _check_identity(launch: Launch) -> None:
                 f"Error processing --setting-sources: Invalid setting source: {source.strip()}. "
                 f"Valid options are: {', '.join(_SOURCES)}"
             )
+
+
+def refuse_root() -> None:
+    """Root bypasses permissions only in what is declared to be a sandbox."""
+    if os.getuid() == 0 and os.environ.get("IS_SANDBOX") != "1":
+        raise BadFlag(
+            "--dangerously-skip-permissions cannot be used with root/sudo privileges for security "
+            "reasons"
+        )
 
 
 def _is_uuid(words: str) -> bool:

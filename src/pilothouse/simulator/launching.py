@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pilothouse.simulator.checks import refuse_root
 from pilothouse.simulator.permissions import PermissionState, load_settings
+from pilothouse.simulator.permissions.state import BYPASS
 from pilothouse.simulator.settings import read_inline
 
 if TYPE_CHECKING:
@@ -38,8 +40,18 @@ def permissions_at_launch(
         state.directories["cliArg"] = [str((cwd / folder).resolve()) for folder in launch.add_dir]
     wanted = "bypassPermissions" if bypass else launch.permission_mode
     if wanted is not None:
-        state.set_mode(wanted)
+        state.set_mode(wanted, starting=True)
+    _settle_bypass(state)
     return state
+
+
+def _settle_bypass(state: PermissionState) -> None:
+    """A session that starts without permissions may come back to that mode; others may not."""
+    if state.mode == BYPASS and not state.bypass_allowed:
+        refuse_root()
+        state.bypass_allowed = True
+    elif state.before_plan == BYPASS and not state.bypass_allowed:
+        state.before_plan = "default"
 
 
 def system_prompt(launch: Launch) -> str:

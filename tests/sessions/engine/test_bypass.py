@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pilothouse.errors import BypassNotAllowed
+from pilothouse.errors import BypassNotAllowed, DirectoryRefused, InvalidOption
 from pilothouse.sessions.answers import Allow
 from pilothouse.sessions.contract import Fork, Say, SessionOptions, Start
 from pilothouse.testing.scenario import reply, tool
@@ -29,6 +30,30 @@ WAYS: list[dict[str, Any]] = [
 ]
 
 
+TRICKS: list[dict[str, Any]] = [
+    {"flags": {"settings": "{}"}},
+    {"flags": {"settings={}": None}},
+    {"flags": {"--settings": "{}"}},
+    {"flags": {"settings": "/dev/zero"}},
+    {"flags": {"managed-settings": "{}"}},
+    {"flags": {"setting-sources": "user"}},
+    {"flags": {"permission-prompt-tool": "mcp__mine__yes"}},
+    {"flags": {"inherit-permission-mode": "auto"}},
+    {"flags": {"project-config-root": "elsewhere"}},
+    {"flags": {"plugin-dir": "elsewhere"}},
+    {"flags": {"name": None}},
+    {"flags": {"": None}},
+    {"env": {"CLAUDE_CONFIG_DIR": "elsewhere"}},
+    {"env": {"HOME": "elsewhere"}},
+    {"env": {"XDG_CONFIG_HOME": "elsewhere"}},
+    {"env": {"CLAUDE_CODE_REMOTE": "1"}},
+    {"env": {"CLAUDE_CODE_ENTRYPOINT": "remote"}},
+    {"env": {"CLAUDE_CODE_MANAGED_SETTINGS_PATH": "elsewhere"}},
+    {"settings": {"env": {"CLAUDE_CONFIG_DIR": "elsewhere"}}},
+]
+"""Ways around what the engine itself tells a CLI."""
+
+
 async def test_no_option_starts_a_session_there(house: Housing) -> None:
     it = await house("One.", strict=False)
     for way in WAYS:
@@ -36,6 +61,50 @@ async def test_no_option_starts_a_session_there(house: Housing) -> None:
             await it.start(**way)
     assert await it.events() == []
     assert (await it.engine.health()).live == 0
+
+
+async def test_no_option_takes_the_place_of_what_the_engine_says(house: Housing) -> None:
+    it = await house("One.", strict=False)
+    (it.cli.home / ".claude" / "settings.json").write_text(json.dumps(DEFAULT))
+    for trick in TRICKS:
+        with pytest.raises(InvalidOption, match=r"use the option|leave it out|give one"):
+            await it.start(**trick)
+    assert await it.events() == []
+    assert (await it.engine.health()).live == 0
+
+
+async def test_the_refusal_names_what_the_caller_sent(house: Housing) -> None:
+    it = await house("One.", strict=False)
+    with pytest.raises(BypassNotAllowed, match=r"^flags\['permission-mode'\] would"):
+        await it.start(flags={"permission-mode": BYPASS})
+    with pytest.raises(BypassNotAllowed, match=r"^mode would"):
+        await it.start(mode=BYPASS)
+
+
+async def test_settings_of_any_depth_are_read(house: Housing) -> None:
+    it = await house("One.", strict=False)
+    deep: Any = DEFAULT
+    for _ in range(400):
+        deep = {"a": deep}
+    with pytest.raises(BypassNotAllowed):
+        await it.start(settings=deep)
+
+
+async def test_directories_beside_the_working_one_are_within_the_allowed_roots(
+    house: Housing, tmp_path: Path
+) -> None:
+    it = await house("One.", strict=False)
+    await it.close()
+    await it.open(allowed_roots=str(it.cwd))
+    (it.cwd / "within").mkdir()
+    for outside in (str(tmp_path), "..", "within/../..", "/no/such/directory"):
+        for more in (
+            {"add_dirs": [outside]},
+            {"settings": {"permissions": {"additionalDirectories": [outside]}}},
+        ):
+            with pytest.raises(DirectoryRefused):
+                await it.start(**more)
+    await it.done(add_dirs=["within"])
 
 
 async def test_no_verb_leads_a_session_there(house: Housing) -> None:
@@ -75,7 +144,8 @@ async def test_the_settings_files_of_the_cli_lead_no_session_there(
     folder.mkdir(exist_ok=True)
     name = "settings.local.json" if where == "local" else "settings.json"
     (folder / name).write_text(json.dumps(DEFAULT | {"skipDangerousModePermissionPrompt": True}))
-    session_id = await it.start()
+    # Without the sandbox no CLI of root would go there anyway.
+    session_id = await it.start(env={"IS_SANDBOX": "1"})
     question = await it.answer(session_id, Allow())
     assert question.mode == "default"
     assert (await it.until(session_id, "done")).mode == "default"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
 
 from pilothouse.errors import PolicyError
 from pilothouse.sessions.answers import Allow
+from pilothouse.sessions.policy import Rule, parsing, policy
 from pilothouse.testing.scenario import reply, tool
 from tests.sessions.engine.conftest import Housing
 
@@ -122,3 +124,25 @@ async def test_a_dry_run_lists_what_would_have_been_decided_otherwise(house: Hou
     assert (await it.engine.policy_dry_run(ASK)).differ == []
     with pytest.raises(PolicyError):
         await it.engine.policy_dry_run("[[rule]]\n")
+    with pytest.raises(PolicyError, match="the most a policy may have"):
+        await it.engine.policy_dry_run("#" * 1_048_577)
+
+
+async def test_a_dry_run_knows_the_same_home_and_reads_beside_the_loop(
+    house: Housing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = await house(TOUCH, "Made.")
+    session_id = await it.start()
+    await it.answer(session_id, Allow())
+    await it.until(session_id, "done")
+    threads: list[int] = []
+    parse = parsing.parse_rules
+
+    def noted(text: str, source: str, home: Path | None) -> tuple[Rule, ...]:
+        threads.append(threading.get_ident())
+        return parse(text, source, it.cwd if home else None)
+
+    monkeypatch.setattr(policy, "parse_rules", noted)
+    run = await it.engine.policy_dry_run(ALLOW + 'directory = "~"\n')
+    assert [line.after for line in run.differ] == ["allow"]
+    assert threads[0] != threading.get_ident()

@@ -124,11 +124,11 @@ async def test_a_turn_that_fails_is_an_error_and_a_message_goes_on(house: Housin
 
 async def test_a_cli_that_cannot_be_started_is_an_error_that_says_why(house: Housing) -> None:
     it = await house("One.", strict=False)
-    session_id = await it.start(flags={"no-such-flag": None})
+    session_id = await it.start(flags={"thinking": "no-such-way"})
     status = await it.until(session_id, "error")
     assert (status.live, len(status.queued)) == (False, 1)
     assert status.reason is not None
-    assert "no-such-flag" in status.reason
+    assert "no-such-way" in status.reason
     assert (await it.engine.health()).live == 0
 
 

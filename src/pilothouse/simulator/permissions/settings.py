@@ -89,7 +89,8 @@ def _take(state: PermissionState, source: str, settings: Json) -> None:
     _forbid(state, permissions, settings)
     mode = permissions.get("defaultMode")
     if mode in MODES:
-        state.set_mode(mode)
+        # A folder's own settings start no session without permissions, trusted or not.
+        state.set_mode(mode, starting=source in ("userSettings", "flagSettings"))
 
 
 def _forbid(state: PermissionState, permissions: Json, settings: Json) -> None:

@@ -9,8 +9,9 @@ from msgspec import Struct, field
 from .rules import Places, Rule, parse_rule
 from .verdict import Json
 
-__all__ = ["BEHAVIORS", "DESTINATIONS", "MODES", "PermissionState"]
+__all__ = ["BEHAVIORS", "BYPASS", "DESTINATIONS", "MODES", "PermissionState"]
 
+BYPASS = "bypassPermissions"
 MODES = ("default", "acceptEdits", "bypassPermissions", "plan", "dontAsk", "auto")
 BEHAVIORS = ("deny", "ask", "allow")
 DESTINATIONS = ("userSettings", "projectSettings", "localSettings", "session", "cliArg")
@@ -64,11 +65,14 @@ class PermissionState(Struct, kw_only=True):
             if rule is not None and rule not in known:
                 known.append(rule)
 
-    def set_mode(self, mode: str) -> bool:
-        """Changes the mode; False where the session may not have it."""
+    def set_mode(self, mode: str, *, starting: bool = False) -> bool:
+        """Changes the mode; False where the session may not have it.
+
+        Who starts a session may choose any mode that the settings leave.
+        """
         if mode not in MODES or mode in self.forbidden:
             return False
-        if mode == "bypassPermissions" and not self.bypass_allowed:
+        if mode == BYPASS and not (self.bypass_allowed or starting):
             return False
         if mode == "plan" and self.mode != "plan":
             self.before_plan = self.mode

@@ -1,0 +1,13 @@
+"""What an engine tells of itself."""
+
+from __future__ import annotations
+
+from tests.sessions.engine.conftest import Housing
+
+
+async def test_health_counts_the_sessions_by_their_state(house: Housing) -> None:
+    it = await house("One.")
+    assert (await it.engine.health()).states == {}
+    await it.done()
+    health = await it.engine.health()
+    assert (health.sessions, health.states) == (1, {"done": 1})

@@ -1,0 +1,121 @@
+"""What callers may give a session's CLI besides the options that have a name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pilothouse.errors import DirectoryRefused, InvalidOption
+from pilothouse.sessions.contract import SessionOptions
+from pilothouse.sessions.launching import (
+    EITHER,
+    SWITCHES,
+    VALUES,
+    check_directories,
+    check_environment,
+    check_flags,
+)
+
+
+@pytest.mark.parametrize(
+    ("flag", "option"),
+    [
+        ("settings", "settings"),
+        ("--settings", "settings"),
+        ("settings={}", "settings"),
+        ("Settings", "settings"),
+        ("setting-sources", "setting_sources"),
+        ("permission-mode", "mode"),
+        ("dangerously-skip-permissions", "mode"),
+        ("allowedTools", "allowed_tools"),
+        ("allowed-tools", "allowed_tools"),
+        ("mcp-config", "mcp_servers"),
+        ("add-dir", "add_dirs"),
+        ("system-prompt-file", "system_prompt"),
+        ("json-schema", "json_schema"),
+    ],
+)
+def test_a_flag_with_an_option_of_its_own_is_refused_by_that_name(flag: str, option: str) -> None:
+    with pytest.raises(InvalidOption, match=f"use the option `{option}`"):
+        check_flags({flag: "x"})
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        *("p", "-p", "print", "verbose", "input-format", "output-format", "replay-user-messages"),
+        *("session-id", "resume", "r", "continue", "fork-session", "resume-session-at"),
+        *("permission-prompt-tool", "permission-prompts", "include-partial-messages"),
+        *("no-session-persistence", "sdk-url", "plugin-dir", "plugin-url", "project-config-root"),
+        *("debug-file", "bare", "trust-workspace", "some-flag-of-tomorrow", "", "=", "--"),
+    ],
+)
+def test_a_flag_that_is_not_known_to_be_harmless_is_refused(flag: str) -> None:
+    for value in (None, "x"):
+        with pytest.raises(InvalidOption, match="leave it out; those that are: agent,"):
+            check_flags({flag: value})
+
+
+def test_a_harmless_flag_passes() -> None:
+    check_flags({"debug": None, "betas": "a,b", "name": "mine", "include-hook-events": None})
+    check_flags({"debug": "api"})
+
+
+def test_no_flag_takes_the_next_one_for_its_value() -> None:
+    with pytest.raises(InvalidOption, match="needs a value"):
+        check_flags({"name": None})
+    with pytest.raises(InvalidOption, match="takes no value"):
+        check_flags({"include-hook-events": "x"})
+
+
+def test_a_harmless_flag_in_another_spelling_is_refused_with_the_right_one() -> None:
+    with pytest.raises(InvalidOption, match="write it as 'debug'"):
+        check_flags({"--debug=api": None})
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("CLAUDE_CONFIG_DIR", "HOME", "XDG_CONFIG_HOME", "USERPROFILE", "PWD", "Home"),
+        *("CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_REMOTE", "CLAUDE_CODE_SIMPLE", "CLAUDECODE"),
+        *("CLAUDE_CODE_MANAGED_SETTINGS_PATH", "CLAUDE_CODE_PLUGIN_DIRS", "CLAUDE_BG_SOURCE"),
+        *("LD_PRELOAD", "NODE_OPTIONS", "BUN_OPTIONS", "PILOTHOUSE_SCENARIO"),
+    ],
+)
+def test_no_variable_leads_a_cli_to_other_settings(name: str) -> None:
+    with pytest.raises(InvalidOption, match=f"env may not set {name},.*leave it out"):
+        check_environment(SessionOptions(env={name: "x"}))
+    with pytest.raises(InvalidOption, match=rf"settings\.env may not set {name}"):
+        check_environment(SessionOptions(settings={"env": {name: "x"}}))
+
+
+def test_ordinary_variables_are_free() -> None:
+    names = ["PATH", "LANG", "IS_SANDBOX", "MY_TOKEN", "ANTHROPIC_BASE_URL", "HTTPS_PROXY"]
+    names += ["CLAUDE_CODE_MAX_OUTPUT_TOKENS", "CLAUDE_CODE_USE_BEDROCK", "BASH_MAX_TIMEOUT_MS"]
+    check_environment(SessionOptions(env=dict.fromkeys(names, "1"), settings={"env": None}))
+
+
+def test_where_no_roots_are_set_any_directory_may_be_added() -> None:
+    check_directories(SessionOptions(add_dirs=["/no/such"]), "/", ())
+
+
+def test_an_added_directory_is_within_the_roots(tmp_path: Path) -> None:
+    inner = tmp_path / "root" / "inner"
+    inner.mkdir(parents=True)
+    (inner / "out").symlink_to(tmp_path)
+    roots = (tmp_path / "root",)
+    check_directories(SessionOptions(add_dirs=[str(inner), "inner"]), str(roots[0]), roots)
+    for outside in (str(tmp_path), "..", "inner/out", "~", "inner/missing"):
+        with pytest.raises(DirectoryRefused):
+            check_directories(SessionOptions(add_dirs=[outside]), str(roots[0]), roots)
+
+
+@pytest.mark.parametrize("given", [None, {}, {"permissions": []}, {"permissions": {}}])
+def test_settings_without_directories_add_none(given: dict[str, object] | None) -> None:
+    check_directories(SessionOptions(settings=given), "/", (Path("/nowhere"),))
+
+
+def test_the_flags_that_pass_are_documented() -> None:
+    told = (Path(__file__).parents[2] / "docs" / "howto-sessions.md").read_text()
+    assert [each for each in sorted(VALUES | SWITCHES | EITHER) if f"`{each}`" not in told] == []
