@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +16,10 @@ import pytest
 
 from pilothouse import __version__
 from pilothouse.cli import main
+from pilothouse.server import upkeep
 from pilothouse.sessions.answers import Allow
-from pilothouse.sessions.contract import Question
-from pilothouse.sessions.entries import CLI
+from pilothouse.sessions.contract import Question, SessionOptions
+from pilothouse.sessions.entries import CLI, SessionStarted, encode_record
 from pilothouse.sessions.journal.contract import Changes, Draft
 from pilothouse.sessions.journal.sqlite import SqliteJournal
 
@@ -254,6 +257,75 @@ def test_what_is_no_journal_is_refused_and_left_alone(
     assert told.startswith("pilothouse: ")
     assert told.count("\n") == 1
     assert (state / "journal.db").read_text().startswith("something else")
+
+
+def test_an_export_of_a_session_that_is_not_there_says_so(
+    home: Path, journal: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["journal", "export", "--session", "nope", "events.jsonl"]) == 1
+    assert "the journal has no session nope; " in capsys.readouterr().err
+    assert not (home / "events.jsonl").exists()
+
+
+def test_an_export_has_no_secrets_of_a_sessions_options(home: Path, state: Path) -> None:
+    options = SessionOptions(env={"TOKEN": "hush"}, model="opus")
+    kind, body = encode_record(SessionStarted(cwd="/work", options=options))
+
+    async def make() -> None:
+        journal = await SqliteJournal.open(state / "journal.db")
+        await journal.post([Draft("s1", kind, 1, body)]).committed
+        await journal.aclose()
+
+    asyncio.run(make())
+    assert main(["journal", "export", "events.jsonl"]) == 0
+    told = (home / "events.jsonl").read_text()
+    assert "opus" in told
+    assert "TOKEN" in told
+    assert "hush" not in told
+
+
+def test_a_backup_into_a_folder_that_is_not_there_makes_none(
+    home: Path, journal: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["journal", "backup", "backups/copy.db"]) == 1
+    told = f"there is no folder {home / 'backups'}; make it, or choose another"
+    assert capsys.readouterr().err == f"pilothouse: {told}\n"
+    assert not (home / "backups").exists()
+
+
+@pytest.mark.parametrize("words", [["export", "events.jsonl"], ["backup", "copy.db"]])
+def test_a_journal_of_a_newer_version_is_refused(
+    home: Path, journal: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    with closing(sqlite3.connect(journal)) as db:
+        db.execute("PRAGMA user_version = 999")
+    assert main(["journal", *words]) == 1
+    told = capsys.readouterr().err
+    assert "has version 999" in told
+    assert "upgrade pilothouse" in told
+    assert not (home / words[-1]).exists()
+
+
+def test_a_journal_that_cannot_be_read_is_one_line(
+    home: Path, state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (state / "journal.db").mkdir()
+    assert main(["journal", "export", "events.jsonl"]) == 1
+    told = capsys.readouterr().err
+    assert re.match(r"pilothouse: .*journal\.db cannot be used: Is a directory; see to", told)
+    assert told.count("\n") == 1
+
+
+def test_an_export_that_cannot_be_finished_says_so(
+    home: Path, journal: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def export(*_: Any, **__: Any) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(upkeep, "export_entries", export)
+    assert main(["journal", "export", "events.jsonl"]) == 1
+    told = "events.jsonl: No space left on device, so it is not whole; delete it"
+    assert told in capsys.readouterr().err
 
 
 POLICY = """

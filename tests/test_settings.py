@@ -282,3 +282,14 @@ def test_every_setting_says_in_one_line_what_it_does(row: Any) -> None:
 def test_the_reference_holds_the_table_as_it_is() -> None:
     page = (ROOT / "docs/reference-settings.md").read_text()
     assert reference() in page, "renew it: python -m pilothouse settings --reference"
+
+
+def test_a_current_folder_that_is_gone_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(SettingError, match="the current folder is gone; change to one"):
+        load(env={"HOME": str(tmp_path)})

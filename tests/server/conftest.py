@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from pilothouse.server import runtime
-from pilothouse.server.asking import health
 from pilothouse.server.background import _started as background_children
+from pilothouse.server.probing import health
 from pilothouse.server.runtime import Lock, Running
 from pilothouse.settings import Settings, load
 

@@ -156,3 +156,10 @@ async def test_one_that_does_not_answer_is_named_with_the_next_step(
     assert str(refused.value) == f"{told}; end it: pilothouse stop"
     lines, answers = report(machine.settings)
     assert (lines, answers) == ([f"{told}; end it: pilothouse stop"], False)
+
+
+async def test_a_log_that_cannot_be_written_is_one_line(machine: Machine) -> None:
+    runtime.own_folders(machine.settings)
+    (machine.settings.state_dir / background.LOG_NAME).mkdir()
+    with pytest.raises(ServerError, match=r"server\.log cannot be used: Is a directory"):
+        await find_or_start(machine.settings, env=machine.env)

@@ -29,30 +29,30 @@ class Engine:
         return self
 
 
-class Gate:
+class Attendance:
     def __init__(self, idle_s: float) -> None:
         self.idle_s = idle_s
 
 
-def waiting(engine: Engine, gate: Gate) -> asyncio.Task[None]:
-    given: Any = (engine, gate)
+def waiting(engine: Engine, attendance: Attendance) -> asyncio.Task[None]:
+    given: Any = (engine, attendance)
     return asyncio.create_task(wait_unneeded(IDLE, *given))
 
 
 async def test_without_anybody_it_is_unneeded() -> None:
-    await asyncio.wait_for(waiting(Engine(), Gate(1000)), 30)
+    await asyncio.wait_for(waiting(Engine(), Attendance(1000)), 30)
 
 
 @pytest.mark.parametrize("needed_by", ["live", "questions", "somebody who is being served"])
 async def test_it_is_needed_as_long_as_there_is_somebody(needed_by: str) -> None:
-    engine, gate = Engine(), Gate(1000)
+    engine, attendance = Engine(), Attendance(1000)
     if needed_by in ("live", "questions"):
         setattr(engine, needed_by, 1)
     else:
-        gate.idle_s = 0
-    task = waiting(engine, gate)
+        attendance.idle_s = 0
+    task = waiting(engine, attendance)
     await asyncio.wait_for(engine.asked_often.wait(), 30)
     assert not task.done()
     engine.live = engine.questions = 0
-    gate.idle_s = 1000
+    attendance.idle_s = 1000
     await asyncio.wait_for(task, 30)

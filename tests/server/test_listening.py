@@ -10,7 +10,10 @@ import pytest
 
 from pilothouse.errors import ServerError
 from pilothouse.server.listening import address_of, bind, check_exposure, hosts_of, is_loopback
+from pilothouse.server.probing import tls_context
 from pilothouse.settings import Settings, load
+
+from .certificates import certificate
 
 
 def settings(**flags: Any) -> Settings:
@@ -29,9 +32,7 @@ def test_any_other_host_needs_tls_or_the_word(host: str, tmp_path: Path) -> None
     with pytest.raises(ServerError, match=r"--tls-cert and --tls-key, or --insecure"):
         check_exposure(settings(host=host))
     check_exposure(settings(host=host, insecure=True))
-    certificate = tmp_path / "cert.pem"
-    certificate.touch()
-    check_exposure(settings(host=host, tls_cert=str(certificate)))
+    check_exposure(settings(host=host, tls_cert=str(certificate(tmp_path))))
 
 
 def test_tls_files_must_be_there(tmp_path: Path) -> None:
@@ -39,6 +40,24 @@ def test_tls_files_must_be_there(tmp_path: Path) -> None:
         check_exposure(settings(tls_cert=str(tmp_path / "cert.pem")))
     with pytest.raises(ServerError, match="without tls_cert"):
         check_exposure(settings(tls_key=str(tmp_path / "key.pem")))
+
+
+def test_a_certificate_without_a_key_or_without_sense_is_refused(tmp_path: Path) -> None:
+    path = certificate(tmp_path)
+    path.write_text(path.read_text().partition("-----BEGIN CERT")[2])
+    for content in (path.read_text(), "", "-----BEGIN CERTIFICATE-----\nno\n"):
+        path.write_text(content)
+        with pytest.raises(ServerError, match=r"cannot be used: .*; set tls_cert and tls_key"):
+            check_exposure(settings(tls_cert=str(path)))
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_a_certificate_to_trust_must_be_one(tmp_path: Path, content: str | None) -> None:
+    path = tmp_path / "cert.pem"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ServerError, match=r"as a certificate: .*; set tls_cert to a PEM file"):
+        tls_context(path)
 
 
 def test_a_port_in_use_is_one_line_with_the_next_step() -> None:

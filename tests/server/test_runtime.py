@@ -6,12 +6,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pilothouse.errors import ServerError
 from pilothouse.server import runtime
 from pilothouse.server.runtime import Lock, Running
+from pilothouse.settings import load
 
 
 def running(pid: int | None = None) -> Running:
@@ -110,6 +112,55 @@ def test_a_folder_that_cannot_be_made_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ServerError, match="cannot be used as state_dir"):
         runtime.keep_private(tmp_path / "file" / "state", "state_dir")
+
+
+@pytest.mark.parametrize("name", ["state_dir", "runtime_dir"])
+def test_a_folder_that_is_there_but_cannot_be_written_to_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    settings = load(env={"HOME": str(tmp_path), "XDG_RUNTIME_DIR": str(tmp_path / "run")})
+    runtime.own_folders(settings)
+    folder = getattr(settings, name)
+    # Its rights alone would not stop a test that runs as root.
+    monkeypatch.setattr(os, "access", lambda path, _: path != folder)
+    told = f"{folder} cannot be written to; open it to yourself: chmod 700 {folder}"
+    with pytest.raises(ServerError, match=f"{told}, or set {name} to another folder"):
+        runtime.own_folders(settings)
+
+
+def refused(path: Path) -> Any:
+    return pytest.raises(ServerError, match=rf"{path} cannot be used: .+; see to its folder")
+
+
+def test_what_the_system_refuses_is_one_line_with_the_next_step(
+    folder: Path, tmp_path: Path
+) -> None:
+    (folder / "taken").mkdir()
+    with refused(folder / "taken"):
+        Lock(folder / "taken").acquire()
+    with refused(folder / "missing" / "lock"):
+        Lock(folder / "missing" / "lock").acquire()
+    (tmp_path / "file").touch()
+    with refused(tmp_path / "file" / "lock"):
+        Lock(tmp_path / "file" / "lock").is_held()
+    with refused(folder / "missing" / runtime.TOKEN_NAME):
+        runtime.token(folder / "missing")
+    with refused(folder / "missing" / runtime.FILE_NAME):
+        runtime.publish(folder / "missing", running())
+    (folder / runtime.FILE_NAME).mkdir()
+    with refused(folder / runtime.FILE_NAME):
+        runtime.forget(folder)
+
+
+def test_a_folder_that_cannot_be_looked_into_is_one_line(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: Path) -> bool:
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_dir", refuse)
+    with refused(folder):
+        runtime.find(folder)
 
 
 def test_one_process_has_the_lock(folder: Path, lock: Lock) -> None:

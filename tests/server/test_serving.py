@@ -9,19 +9,16 @@ import shutil
 import signal
 import socket
 import sys
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
 from pilothouse.server.background import connect
 
+from .certificates import certificate
 from .conftest import DEADLINE, Machine
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -253,28 +250,6 @@ async def test_it_ends_itself_when_nobody_needs_it(machine: Machine) -> None:
     assert not machine.runtime_file.exists()
 
 
-def certificate(folder: Path) -> Path:
-    """A key and its own certificate, in one file; of a name that this machine does not have."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "pilot.example")])
-    now = datetime.now(UTC)
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))
-        .not_valid_after(now + timedelta(days=1))
-        .sign(key, hashes.SHA256())
-    )
-    pem, plain = serialization.Encoding.PEM, serialization.NoEncryption()
-    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, plain)
-    path = folder / "cert.pem"
-    path.write_bytes(private + made.public_bytes(pem))
-    return path
-
-
 async def test_with_a_certificate_it_serves_https_beyond_loopback(
     machine: Machine, tmp_path: Path
 ) -> None:
@@ -304,3 +279,25 @@ async def test_the_start_script_shows_the_machine_and_then_serves(
     (first_request,) = await serving.rest()
     assert first_request.startswith("try: curl ")
     assert str(machine.settings.state_dir / "token") in first_request
+
+
+async def test_a_server_that_cannot_say_where_it_is_ends_with_one_line(machine: Machine) -> None:
+    machine.runtime_file.parent.mkdir(parents=True, mode=0o700)
+    machine.settings.state_dir.chmod(0o700)
+    # As it would be on a disk that filled up after the lock was taken.
+    sitecustomize = machine.folder / "sitecustomize.py"
+    sitecustomize.write_text(
+        "from pathlib import Path\n"
+        "def refuse(self, target):\n"
+        "    raise OSError(28, 'No space left on device')\n"
+        "Path.replace = refuse\n"
+    )
+    token = machine.settings.state_dir / "token"
+    token.touch(0o600)
+    token.write_text("a-token-of-some-length")
+    machine.env["PYTHONPATH"] = str(machine.folder)
+    ran = await machine.run("serve", "--simulate", "always")
+    assert ran.code == 1
+    last = ran.err.splitlines()[-1]
+    assert last.startswith(f"pilothouse: {machine.runtime_file} cannot be used: No space left")
+    assert "Traceback" not in ran.err

@@ -103,3 +103,19 @@ def test_the_simulator_that_is_written_runs(env: dict[str, str]) -> None:
         [choice.cli_path, "--version"], env=choice.env, capture_output=True, text=True, timeout=60
     )
     assert "(Claude Code)" in told.stdout
+
+
+def test_the_simulators_folder_is_for_its_user_alone(env: dict[str, str]) -> None:
+    settings = load(env=env)
+    folder = settings.state_dir / "simulated"
+    folder.mkdir(parents=True, mode=0o755)
+    choose(settings, env)
+    assert {folder.stat().st_mode & 0o777, (folder / "home").stat().st_mode & 0o777} == {0o700}
+
+
+def test_a_place_for_the_simulator_that_cannot_be_used_is_one_line(env: dict[str, str]) -> None:
+    settings = load(env=env)
+    settings.state_dir.mkdir(parents=True)
+    (settings.state_dir / "simulated").touch()
+    with pytest.raises(ServerError, match=r"simulated cannot be used: .*; see to its folder"):
+        choose(settings, env)

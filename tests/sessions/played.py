@@ -278,7 +278,12 @@ class Stage:
         return prompt_id in self._before or any(prompt_id.encode() in bytes(e.body) for e in said)
 
     def _committed(self) -> Sequence[Event]:
-        return _at_once(self.engine.journal.read(self._base, limit=100_000)).events
+        found: list[Event] = []
+        batch = _at_once(self.engine.journal.read(self._base, limit=100_000))
+        while batch.events:
+            found += batch.events
+            batch = _at_once(self.engine.journal.read(batch.cursor, limit=100_000))
+        return found
 
     def expect(self, holds: bool, otherwise: str) -> None:
         """Note what is wrong, where an exception would get lost."""

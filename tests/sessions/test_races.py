@@ -417,7 +417,7 @@ async def test_no_cli_works_on_once_nothing_can_be_kept(
     break_journal(stage)
     with pytest.raises(JournalError):
         await stage.say(session_id)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE):
         await cli.input_ended.wait()
         await asyncio.wait(set(stage.engine._housekeeping[1:]))
     assert not stage.session(session_id).has_cli

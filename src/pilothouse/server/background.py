@@ -9,13 +9,13 @@ import sys
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, BinaryIO, Final, NamedTuple
 
 from pilothouse.errors import ServerError
 from pilothouse.settings import CONFIG_VARIABLE, Settings
 
 from . import runtime
-from .asking import answering, tls_context
+from .probing import answering, tls_context
 from .runtime import TAKEN
 
 if TYPE_CHECKING:
@@ -124,10 +124,7 @@ def _start(settings: Settings, env: Mapping[str, str]) -> _Child:
     """A server of its own session, which has nothing of ours but the environment."""
     _started[:] = [each for each in _started if each.poll() is None]
     log = settings.state_dir / LOG_NAME
-    if log.exists() and log.stat().st_size > LONGEST_LOG:
-        log.replace(log.with_suffix(".log.1"))
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "ab") as output:
+    with _appended(log) as output:
         begin = output.tell()
         child = subprocess.Popen(
             _command(settings),
@@ -140,6 +137,14 @@ def _start(settings: Settings, env: Mapping[str, str]) -> _Child:
         )
     _started.append(child)
     return _Child(child, log, begin)
+
+
+def _appended(log: Path) -> BinaryIO:
+    with runtime.usable(log):
+        if log.exists() and log.stat().st_size > LONGEST_LOG:
+            log.replace(log.with_suffix(".log.1"))
+        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    return os.fdopen(descriptor, "ab")
 
 
 def _command(settings: Settings) -> list[str]:

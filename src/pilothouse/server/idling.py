@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from pilothouse.sessions.contract import Engine
 
-    from .gate import Gate
+    from .attendance import Attendance
 
 __all__ = ["wait_unneeded"]
 
@@ -18,7 +18,7 @@ LOOKS: Final = 10
 LONGEST_PAUSE: Final = 10.0
 
 
-async def wait_unneeded(idle_s: float, engine: Engine, gate: Gate) -> None:
+async def wait_unneeded(idle_s: float, engine: Engine, attendance: Attendance) -> None:
     """Return after so long without a live session, an open question, a watcher or a request."""
     quiet_since = time.monotonic()
     while True:
@@ -26,5 +26,5 @@ async def wait_unneeded(idle_s: float, engine: Engine, gate: Gate) -> None:
         health = await engine.health()
         if health.live or health.questions:
             quiet_since = time.monotonic()
-        if min(gate.idle_s, time.monotonic() - quiet_since) >= idle_s:
+        if min(attendance.idle_s, time.monotonic() - quiet_since) >= idle_s:
             return

@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import ipaddress
 import socket
+import ssl
+from pathlib import Path
 from typing import Final
 
 from pilothouse.errors import ServerError
@@ -30,12 +32,22 @@ def check_exposure(settings: Settings) -> None:
     for path in (settings.tls_cert, settings.tls_key):
         if path is not None and not path.is_file():
             raise ServerError(f"{path} is no file; set tls_cert and tls_key to PEM files")
+    if settings.tls_cert is not None:
+        _check_certificate(settings.tls_cert, settings.tls_key)
     if is_loopback(settings.host) or settings.tls_cert is not None or settings.insecure:
         return
     raise ServerError(
         f"{settings.host} can be reached from other machines; give --tls-cert and --tls-key, "
         "or --insecure if the network is to be trusted with the token"
     )
+
+
+def _check_certificate(certificate: Path, key: Path | None) -> None:
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    except OSError as error:
+        told = f"{certificate} and its key cannot be used: {error.strerror or error}"
+        raise ServerError(f"{told}; set tls_cert and tls_key to PEM files that fit") from None
 
 
 def bind(host: str, port: int) -> socket.socket:

@@ -11,6 +11,8 @@ import os
 import secrets
 import stat
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -30,6 +32,7 @@ __all__ = [
     "own_folders",
     "publish",
     "token",
+    "usable",
 ]
 
 LOCK_NAME: Final = "server.lock"
@@ -61,6 +64,17 @@ class Running(Struct, frozen=True, kw_only=True):
     started_at: int
 
 
+@contextmanager
+def usable(path: Path) -> Generator[None]:
+    """What the system says no with, as one line that says what to do."""
+    try:
+        yield
+    except OSError as error:
+        told = f"{path} cannot be used: {error.strerror or error}"
+        advice = "see to its folder and its disk, or set state_dir and runtime_dir to others"
+        raise ServerError(f"{told}; {advice}") from None
+
+
 class Lock:
     """A lock between processes, held until `release` or the end of the process."""
 
@@ -70,7 +84,8 @@ class Lock:
 
     def acquire(self) -> bool:
         """Take it, if nobody has it; a process that only looks is waited for."""
-        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        with usable(self._path):
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         until = time.monotonic() + LOOKERS_LEAVE_IN
         while not _lock(descriptor, fcntl.LOCK_EX):
             if self.is_held() or time.monotonic() > until:
@@ -83,10 +98,11 @@ class Lock:
     def is_held(self) -> bool:
         """Whether a process has it. There is no way to ask but to share it for a moment, which
         those who only ask can do together."""
-        try:
-            descriptor = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
-        except FileNotFoundError:
-            return False
+        with usable(self._path):
+            try:
+                descriptor = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                return False
         try:
             return not _lock(descriptor, fcntl.LOCK_SH)
         finally:
@@ -124,8 +140,15 @@ def keep_private(folder: Path, name: str) -> Path:
 
 def own_folders(settings: Settings) -> tuple[Path, Path]:
     """The folders for what is kept and for what runs; the second may be within the first."""
-    state = keep_private(settings.state_dir, "state_dir")
-    return state, keep_private(settings.runtime_dir, "runtime_dir")
+    return _own(settings.state_dir, "state_dir"), _own(settings.runtime_dir, "runtime_dir")
+
+
+def _own(folder: Path, name: str) -> Path:
+    keep_private(folder, name)
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        told = f"{folder} cannot be written to; open it to yourself: chmod 700 {folder}"
+        raise ServerError(f"{told}, or set {name} to another folder")
+    return folder
 
 
 def publish(folder: Path, running: Running) -> None:
@@ -135,13 +158,15 @@ def publish(folder: Path, running: Running) -> None:
 
 def forget(folder: Path) -> None:
     """Take the file away; the lock's holder calls it."""
-    (folder / FILE_NAME).unlink(missing_ok=True)
+    with usable(folder / FILE_NAME):
+        (folder / FILE_NAME).unlink(missing_ok=True)
 
 
 def find(folder: Path) -> Running | None:
     """The server that runs, if one does. A file without the lock held is a leftover."""
-    if not folder.is_dir():
-        return None
+    with usable(folder):
+        if not folder.is_dir():
+            return None
     keep_private(folder, "runtime_dir")
     if not Lock(folder / LOCK_NAME).is_held():
         return None
@@ -205,8 +230,9 @@ def _read_private(path: Path) -> bytes:
 
 def _write_private(path: Path, content: bytes) -> None:
     partial = path.with_name(f".{path.name}.{os.getpid()}")
-    partial.unlink(missing_ok=True)
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-    partial.replace(path)
+    with usable(path):
+        partial.unlink(missing_ok=True)
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        partial.replace(path)

@@ -15,11 +15,12 @@ from socket import socket
 from typing import TYPE_CHECKING, Any, Final
 
 from pilothouse import __version__
+from pilothouse.errors import ServerError
 from pilothouse.settings import Settings
 
 from . import runtime
+from .attendance import Attendance
 from .engines import open_engine
-from .gate import Gate
 from .idling import wait_unneeded
 from .listening import address_of, bind, check_exposure, hosts_of
 from .logs import Redaction, set_up
@@ -125,8 +126,19 @@ class _Host:
         from pilothouse.faces.http import end_streams  # costs most of the start, as its app does
 
         app = self._app(engine)
-        gate = Gate(app)
-        server = _server(self._settings, gate, self._publish)
+        attendance = Attendance(app)
+        failed: ServerError | None = None
+
+        def started() -> None:
+            nonlocal failed
+            try:
+                self._publish()
+            except ServerError as error:
+                # What was opened is closed in order first.
+                failed = error
+                stopping.set()
+
+        server = _server(self._settings, attendance, started)
 
         async def end() -> None:
             await stopping.wait()
@@ -135,7 +147,7 @@ class _Host:
             server.should_exit = True
 
         async def end_when_idle(seconds: float) -> None:
-            await wait_unneeded(seconds, engine, gate)
+            await wait_unneeded(seconds, engine, attendance)
             log.info("nobody has needed the server", extra={"seconds": seconds})
             stopping.set()
 
@@ -146,6 +158,8 @@ class _Host:
             await server.serve(sockets=[self._listener])
             for each in watching:
                 each.cancel()
+        if failed is not None:
+            raise failed
         runtime.forget(self._folder)
 
     def _app(self, engine: Engine) -> Any:
@@ -183,7 +197,7 @@ def _first_request(settings: Settings, address: str) -> str:
     return f'curl {trust}-H "Authorization: Bearer $(cat {token})" {address}/api/sessions'
 
 
-def _server(settings: Settings, app: Gate, started: Callable[[], None]) -> uvicorn.Server:
+def _server(settings: Settings, app: Attendance, started: Callable[[], None]) -> uvicorn.Server:
     import uvicorn  # costs a tenth of a second, and commands that only look need none of it
 
     class Server(uvicorn.Server):

@@ -11,6 +11,8 @@ from msgspec import structs
 from pilothouse.errors import ServerError
 from pilothouse.settings import Settings
 
+from .runtime import usable
+
 __all__ = ["Choice", "choose", "journal_path"]
 
 
@@ -79,9 +81,13 @@ def _simulator(settings: Settings, env: Mapping[str, str], note: str) -> Choice:
     folder = settings.state_dir / "simulated"
     home = folder / "home"
     config = home / ".claude"
-    config.mkdir(parents=True, exist_ok=True, mode=0o700)
     places = {"HOME": str(home), "CLAUDE_CONFIG_DIR": str(config)}
-    cli = simulator_executable(folder / "bin", places)
+    with usable(folder):
+        for each in (folder, home, config):
+            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # One that is there already may be open to others.
+        folder.chmod(0o700)
+        cli = simulator_executable(folder / "bin", places)
     own = structs.replace(settings, claude_config_dir=config, cli_path=str(cli), state_dir=folder)
     around = {**_without_credentials(_of_no_session(env)), **places}
     return Choice(True, cli, own, around, journal_path(settings, simulated=True), note)

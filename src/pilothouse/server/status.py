@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from pilothouse.errors import ServerError
 from pilothouse.settings import Settings
 
 from . import runtime
-from .asking import health
+from .probing import health
 from .runtime import Running
 
 __all__ = ["report", "stop"]
@@ -56,7 +57,9 @@ def stop(settings: Settings) -> str:
     running = runtime.find(settings.runtime_dir)
     if running is None:
         return "no server is running"
-    os.kill(running.pid, signal.SIGTERM)
+    # It may have ended since.
+    with suppress(ProcessLookupError):
+        os.kill(running.pid, signal.SIGTERM)
     lock = runtime.Lock(settings.runtime_dir / runtime.LOCK_NAME)
     until = time.monotonic() + ENDS_WITHIN
     while lock.is_held():

@@ -6,18 +6,21 @@ import asyncio
 import os
 import sys
 from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from pilothouse.errors import JournalError, PolicyError
-from pilothouse.sessions.contract import DryRun, DryRunLine
+from pilothouse.sessions.contract import Batch, DryRun, DryRunLine
 from pilothouse.sessions.journal.export import export as export_entries
+from pilothouse.sessions.journal.schema import connect, refuse_strangers
 from pilothouse.sessions.journal.sqlite import Database
 from pilothouse.sessions.journal.stored import StoredJournal
 from pilothouse.sessions.policy import Policy, PolicyFile, dry_run
+from pilothouse.sessions.redaction import tellable
 from pilothouse.settings import Settings
 
+from .runtime import usable
 from .simulating import journal_path
 
 __all__ = ["backup", "check_policy", "export"]
@@ -29,6 +32,8 @@ def backup(settings: Settings, file: Path, *, simulated: bool) -> str:
     """Copy the journal into a new file; what to tell the user."""
 
     target = file.absolute()
+    if not target.parent.is_dir():
+        raise JournalError(f"there is no folder {target.parent}; make it, or choose another")
 
     async def copy() -> None:
         async with _reading(journal_path(settings, simulated=simulated)) as journal:
@@ -43,17 +48,40 @@ def export(settings: Settings, file: Path, *, session_id: str | None, simulated:
 
     async def write() -> int:
         async with _reading(journal_path(settings, simulated=simulated)) as journal:
+            if session_id is not None and not await _has(journal, session_id):
+                raise JournalError(
+                    f"the journal has no session {session_id}; list them: GET /api/sessions"
+                )
             with _output(file) as output:
                 return await export_entries(journal, output.write, session_id=session_id)
 
     return f"{file}: {asyncio.run(write())} events"
 
 
+class _Told(StoredJournal):
+    """A journal for others to read."""
+
+    async def read(
+        self,
+        after: int,
+        *,
+        session_id: str | None = None,
+        limit: int = 500,
+        partials: bool = True,
+    ) -> Batch:
+        batch = await super().read(after, session_id=session_id, limit=limit, partials=partials)
+        return tellable(batch)
+
+
+async def _has(journal: StoredJournal, session_id: str) -> bool:
+    return any(each.session_id == session_id for each in await journal.sessions())
+
+
 @asynccontextmanager
 async def _reading(path: Path) -> AsyncGenerator[StoredJournal]:
     """The journal to read from. Its writer's lock is not taken and nothing in it is changed."""
     database = await asyncio.to_thread(_look, path)
-    journal = StoredJournal(database, database.highest, database.newest)
+    journal = _Told(database, database.highest, database.newest)
     try:
         yield journal
     finally:
@@ -61,13 +89,19 @@ async def _reading(path: Path) -> AsyncGenerator[StoredJournal]:
 
 
 def _look(path: Path) -> Database:
-    if not path.exists():
-        raise JournalError(f"there is no journal {path} yet; `pilothouse serve` makes it")
+    with usable(path):
+        if not path.exists():
+            raise JournalError(f"there is no journal {path} yet; `pilothouse serve` makes it")
+        path.open("rb").close()
     database = Database(path)
     try:
+        with closing(connect(path)) as db:
+            refuse_strangers(db, database.name)
         database.look()
-    except database.damage as error:
+    except BaseException as error:
         database.close()
+        if not isinstance(error, database.damage):
+            raise
         told = f"{database.name} cannot be read: {error}"
         raise JournalError(f"{told}; `pilothouse serve` mends it or sets it aside") from error
     return database
@@ -83,8 +117,12 @@ def _output(file: Path) -> Generator[BinaryIO]:
         descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise JournalError(f"{file}: {error.strerror}; choose another name") from None
-    with os.fdopen(descriptor, "wb") as output:
-        yield output
+    try:
+        with os.fdopen(descriptor, "wb") as output:
+            yield output
+    except OSError as error:
+        told = f"{file}: {error.strerror}, so it is not whole"
+        raise JournalError(f"{told}; delete it, and see to its disk") from None
 
 
 def check_policy(
@@ -94,14 +132,14 @@ def check_policy(
 
     None is the one in force.
     """
-    if file is None and not settings.policy_file.exists():
+    if file is None and not _exists(settings.policy_file):
         return [f"there is no {settings.policy_file}, so a person is asked every question"]
     file = file or settings.policy_file
     home = Path(env["HOME"]) if env.get("HOME") else None
     policy = Policy.parse(_text(file), str(file), home=home)
     lines = [f"{file}: {_count(len(policy.rules), 'rule')}, nothing wrong"]
     journal = journal_path(settings, simulated=simulated)
-    if not journal.exists():
+    if not _exists(journal):
         return [*lines, "no question was asked yet, so there is none to try it on"]
     in_force = PolicyFile(settings.policy_file, home=home)
     return lines + _differences(asyncio.run(_replay(journal, in_force.policy, policy)))
@@ -110,6 +148,11 @@ def check_policy(
 async def _replay(journal: Path, before: Policy, after: Policy) -> DryRun:
     async with _reading(journal) as reading:
         return dry_run(await reading.questions(), before, after)
+
+
+def _exists(file: Path) -> bool:
+    with usable(file):
+        return file.exists()
 
 
 def _text(file: Path) -> str:

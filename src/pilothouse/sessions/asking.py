@@ -49,6 +49,8 @@ class Asking:
         self._timeout_ms = timeout_ms
         self._bypass_allowed = bypass_allowed
         self._spawn = spawn
+        self._judging = asyncio.Lock()
+        self._closed = False
         self._waiting: dict[str, asyncio.Future[Answer]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
@@ -76,13 +78,14 @@ class Asking:
             waiting.set_result(answer)
 
     def close(self) -> None:
-        """Stop every clock: nobody waits here any more."""
+        """Stop every clock: nobody waits here any more, and nothing more is opened."""
+        self._closed = True
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
 
     async def _ask(self, request: PermissionRequest | ElicitationRequest) -> Answer:
-        question, decision = self._posed(request)
+        question, decision = await self._judged(self._posed(request))
         if _is_final(question, decision):
             return await self._decided(question, decision)
         waiting = asyncio.get_running_loop().create_future()
@@ -98,9 +101,9 @@ class Asking:
             self._waiting.pop(question.id, None)
             self._stop_clock(question.id)
 
-    def _posed(self, request: PermissionRequest | ElicitationRequest) -> tuple[Question, Decision]:
+    def _posed(self, request: PermissionRequest | ElicitationRequest) -> Question:
         now = self._scribe.clock()
-        question = pose(
+        return pose(
             request,
             session_id=self._view.session_id,
             cwd=self._view.cwd,
@@ -110,8 +113,17 @@ class Asking:
             expires_at=now + self._timeout_ms if self._timeout_ms else None,
             bypass_allowed=self._bypass_allowed,
         )
-        self._policy.refresh()
-        decision = self._policy.policy.decide(Ask.of(question))
+
+    async def _judged(self, question: Question) -> tuple[Question, Decision]:
+        """What the policy says. Rules read the disk and much text, so not on the event loop."""
+        # In turn: what is asked first is opened first, however long the policy looks at it.
+        async with self._judging:
+            decision = Decision("ask")
+            if not self._policy.is_absent():
+                decision = await asyncio.to_thread(self._policy.decide, Ask.of(question))
+        if self._closed:
+            # Whoever ended the CLI has withdrawn its questions: no more may be opened.
+            raise asyncio.CancelledError
         return replace(question, rule=decision.rule), decision
 
     async def _decided(self, question: Question, decision: Decision) -> Answer:

@@ -7,10 +7,11 @@ Whatever an engine cannot do it says with an error of `pilothouse.errors`, the s
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Final, Literal, Protocol
 
-from msgspec import Raw, Struct, field
+from msgspec import Meta, Raw, Struct, field
 
+from pilothouse.errors import UsageError
 from pilothouse.protocol.permissions import PermissionMode
 
 from .answers import Answer
@@ -65,6 +66,10 @@ QuestionFilter = Literal["decidable", "open", "answered", "withdrawn", "expired"
 JsonObject = dict[str, Any]
 Content = str | list[JsonObject]
 """A text, or content blocks as the Messages API has them."""
+LONGEST_WORD: Final = 256
+Word = Annotated[str, Meta(min_length=1, max_length=LONGEST_WORD)]
+"""A label or an idempotency key."""
+Dollars = Annotated[float, Meta(gt=0)]
 
 
 class _Given(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -81,7 +86,12 @@ class _Told(Struct, frozen=True, kw_only=True):
 class Caps(_Given, frozen=True):
     """Where spending stops: before the next turn once the sum is reached."""
 
-    session_usd: float | None = None
+    session_usd: Dollars | None = None
+
+    def __post_init__(self) -> None:
+        # One that was made here must be readable where it is read again.
+        if self.session_usd is not None and not self.session_usd > 0:
+            raise UsageError("caps.session_usd is above 0; leave it out for no limit")
 
 
 class SessionOptions(_Given, frozen=True):
@@ -108,7 +118,7 @@ class SessionOptions(_Given, frozen=True):
     json_schema: JsonObject | None = None
     env: dict[str, str] = field(default_factory=dict[str, str])
     flags: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
-    """Flags of the CLI that have no name here: without dashes -> value, null for a switch."""
+    """Some flags of the CLI that have no name here: without dashes -> value, null for a switch."""
 
 
 class Start(_Given, frozen=True):
@@ -117,10 +127,10 @@ class Start(_Given, frozen=True):
     prompt: Content
     cwd: str
     options: SessionOptions = SessionOptions()
-    label: str | None = None
+    label: Word | None = None
     """A word of the caller's own, for lists and for the policy."""
     caps: Caps = Caps()
-    key: str | None = None
+    key: Word | None = None
     """An idempotency key: the same key with the same request starts one session."""
 
 
@@ -139,7 +149,7 @@ class Say(_Given, frozen=True):
     mode: PermissionMode | None = None
     """Switch to this mode first."""
     priority: Literal["now", "next", "later"] | None = None
-    key: str | None = None
+    key: Word | None = None
 
 
 class Said(_Told, frozen=True):
@@ -179,8 +189,8 @@ class Fork(_Given, frozen=True):
     at: str | None = None
     """The uuid of the message to branch from; the end if left out."""
     options: SessionOptions | None = None
-    label: str | None = None
-    key: str | None = None
+    label: Word | None = None
+    key: Word | None = None
 
 
 class Rewound(_Told, frozen=True):
@@ -288,7 +298,7 @@ class Answered(_Told, frozen=True):
 
 
 class Waiting(_Told, frozen=True):
-    what: Literal["api", "tool", "person", "hook", "background"]
+    what: Literal["api", "tool", "person", "hook", "background", "start"]
     detail: str = ""
 
 
@@ -428,13 +438,14 @@ class Event(Struct, frozen=True, gc=False):
 class Gap(_Told, frozen=True):
     """Events that were there and are no more: `count` of them between the two cursors.
 
-    After `damage` nobody knows how many: it is 0.
+    After `damage` nobody knows how many: it is 0. So it is after `reset`: the cursor was of another
+    journal, or of this one before a backup was put back, and `first` is where this one goes on.
     """
 
     first: int
     last: int
     count: int
-    reason: Literal["partials", "retention", "damage"]
+    reason: Literal["partials", "retention", "damage", "reset"]
 
 
 class Batch(_Told, frozen=True):
@@ -498,6 +509,8 @@ class Health(_Told, frozen=True):
     simulated: bool
     started_at: int
     problem: str | None = None
+    states: dict[str, int] = field(default_factory=dict[str, int])
+    """How many of the sessions are in each state."""
 
 
 # The engine

@@ -6,10 +6,13 @@ from typing import Any, Final
 
 import msgspec
 
-from pilothouse.errors import ControlError, ControlRefused, NotNow
+from pilothouse.client.client import Client
+from pilothouse.errors import ControlError, ControlRefused, NotNow, UsageError
+from pilothouse.protocol.control_requests import UntypedRequest
 from pilothouse.protocol.wire import encode_json, members
 
 from .contract import JsonObject, Rewound, Said, Say, Status
+from .redaction import without_secrets
 from .talking import Talking
 
 __all__ = ["ALLOWED_CONTROLS", "Controlling"]
@@ -54,6 +57,7 @@ class Controlling(Talking):
         if client is not None:
             await client.set_model(model)
         await session.change_options(model=model)
+        await self.scribe.kept()
         return session.status()
 
     async def set_thinking(self, session_id: str, tokens: int | None) -> Status:
@@ -63,6 +67,7 @@ class Controlling(Talking):
         if client is not None:
             await client.set_max_thinking_tokens(tokens)
         await session.change_options(max_thinking_tokens=tokens)
+        await self.scribe.kept()
         return session.status()
 
     async def rewind(self, session_id: str, prompt_id: str, *, preview: bool = False) -> Rewound:
@@ -88,20 +93,19 @@ class Controlling(Talking):
 
     async def mcp_status(self, session_id: str) -> list[JsonObject]:
         """The session's MCP servers and whether they are connected."""
-        client = await (await self.session(session_id)).live()
-        return _plain((await client.mcp_status()).servers)
+        return await _servers(await (await self.session(session_id)).live())
 
     async def mcp_reconnect(self, session_id: str, server: str) -> list[JsonObject]:
         """Connect to a server again; all of them after it."""
         client = await (await self.session(session_id)).live()
         await client.mcp_reconnect(server)
-        return _plain((await client.mcp_status()).servers)
+        return await _servers(client)
 
     async def mcp_toggle(self, session_id: str, server: str, *, enabled: bool) -> list[JsonObject]:
         """Turn a server off or on; all of them after it."""
         client = await (await self.session(session_id)).live()
         await client.mcp_toggle(server, enabled=enabled)
-        return _plain((await client.mcp_status()).servers)
+        return await _servers(client)
 
     async def mcp_set(self, session_id: str, servers: dict[str, JsonObject]) -> JsonObject:
         """Replace the servers, now and for every later start; which came, went and failed."""
@@ -135,9 +139,18 @@ class Controlling(Talking):
                 f"the control request {subtype!r} is not allowed here",
                 advice="use the verb that does it, or let the operator add it to `controls`",
             )
+        if "subtype" in fields:
+            raise UsageError("`fields` cannot name another subtype; leave it out")
         self.services.gate.check("control", fields)
         client = await (await self.session(session_id)).live()
-        return await client.control(subtype, **fields)
+        # Not as arguments: a field may have the name of one.
+        reply = members((await client.request(UntypedRequest(kind=subtype, fields=fields))).raw)
+        return without_secrets(reply) if subtype == "mcp_status" else reply
+
+
+async def _servers(client: Client) -> list[JsonObject]:
+    """The MCP servers; how they are configured is told without its secrets."""
+    return without_secrets(_plain((await client.mcp_status()).servers))
 
 
 def _rewound(result: Any, *, done: bool = False, reason: str | None = None) -> Rewound:

@@ -10,9 +10,10 @@ from typing import TypeVar
 
 import msgspec
 
-from pilothouse.errors import KeyReused
+from pilothouse.errors import KeyReused, UsageError
 from pilothouse.protocol.wire import encode_json
 
+from .contract import LONGEST_WORD
 from .journal.contract import Journal, KeyRow
 
 __all__ = ["Keys", "Remember"]
@@ -41,6 +42,8 @@ class Keys:
         """Do it, or give the answer that was given before, marked `repeated`."""
         if key is None:
             return await act(lambda _: ())
+        if not 1 <= len(key) <= LONGEST_WORD:
+            raise UsageError(f"a key has 1 to {LONGEST_WORD} characters")
         name = f"{scope}:{key}"
         digest = hashlib.sha256(encode_json(request)).digest()
         async with self._alone(name):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from .contract import Listed, Listing
 from .history import Found, HistoryPage
@@ -24,7 +24,7 @@ def merged(
 
     `page` must have as many of the newest on disk as could be among those asked for.
     """
-    wanted = None if cwd is None else str(Path(cwd).resolve())
+    wanted = None if cwd is None else _resolved(cwd)
     ours = [view.listed() for view in views if wanted is None or view.cwd == wanted]
     known = {view.claude_session_id for view in views} | {view.session_id for view in views}
     found = [] if page is None else [each for each in page.found if each.session_id not in known]
@@ -35,6 +35,14 @@ def merged(
         unreadable=[] if page is None else list(page.unreadable),
         total=len(ours) + on_disk,
     )
+
+
+def _resolved(path: str) -> str:
+    """The path without links. One that no file system can have is nobody's, and stays as it is."""
+    try:
+        return os.path.realpath(path)
+    except ValueError:
+        return path
 
 
 def _listed(found: Found) -> Listed:

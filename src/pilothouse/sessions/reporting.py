@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from typing import Literal, TypeVar
 
@@ -22,7 +23,8 @@ from .contract import (
 )
 from .listing import merged
 from .output import lines_of
-from .policy import Policy, dry_run
+from .policy import dry_run
+from .redaction import tellable
 from .registry import PAGE, Registry
 
 __all__ = ["Reporting"]
@@ -57,7 +59,7 @@ class Reporting(Registry):
     ) -> Batch:
         """A page of events after a cursor."""
         limit = min(limit, self.services.settings.event_buffer_size)
-        return await self.journal.read(after, session_id=session_id, limit=limit)
+        return tellable(await self.journal.read(after, session_id=session_id, limit=limit))
 
     async def watch(
         self, after: int | None = None, *, session_id: str | None = None
@@ -68,20 +70,21 @@ class Reporting(Registry):
             batch = await self.journal.read(cursor, session_id=session_id, limit=PAGE)
             cursor = batch.cursor
             if batch.events or batch.gaps:
-                yield batch
+                yield tellable(batch)
             else:
                 await self.journal.wait(cursor, session_id=session_id)
 
     async def policy(self) -> PolicyReport:
         """The rules in force, and what is wrong with the file if anything is."""
-        self.services.policy.refresh()
+        await asyncio.to_thread(self.services.policy.refresh)
         return self.services.policy.report()
 
     async def policy_dry_run(self, text: str) -> DryRun:
         """What would have been decided otherwise under these rules."""
-        changed = Policy.parse(text)
+        in_force = self.services.policy
+        changed = await asyncio.to_thread(in_force.parse, text)
         asked = await self.journal.questions()
-        return await asyncio.to_thread(dry_run, asked, self.services.policy.policy, changed)
+        return await asyncio.to_thread(dry_run, asked, in_force.policy, changed)
 
     async def cost(
         self,
@@ -121,6 +124,7 @@ class Reporting(Registry):
             simulated=self.services.simulated,
             started_at=self.started_at,
             problem=None if failed is None else str(failed),
+            states=dict(Counter(view.state for view in views)),
         )
 
     async def questions(

@@ -1,26 +1,45 @@
 """One writer per session, across processes. The CLI has no lock of its own: two of them would
-both write to the same transcript."""
+both write to the same transcript.
+
+    acquire     open the file, take it alone, and look whether it is still the one at its path
+    release     remove the file while it is held alone, then let go
+    tidy        remove what killed processes left, each held together with whoever looks
+
+A file is removed only under its lock, and what was locked counts only while it is at its path, so
+nobody holds a file that others no longer see.
+"""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import time
+from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
-from pilothouse.errors import SessionTaken
+from pilothouse.errors import NotNow, SessionTaken
 
 __all__ = ["Writer", "Writers"]
+
+SUFFIX: Final = ".lock"
+TIDYING: Final = ".tidying"
+# Whoever tidies up holds a file for a moment.
+TRIES: Final = 200
+TRY_AGAIN_AFTER: Final = 0.001
 
 
 class Writer:
     """The right to run a session's CLI, held until `release` or the end of the process."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, path: Path, descriptor: int) -> None:
+        self._path = path
         self._descriptor: int | None = descriptor
 
     def release(self) -> None:
-        """Let others have the session. The file stays: removing it would race with them."""
+        """Let others have the session."""
         if self._descriptor is not None:
+            _remove(self._path, self._descriptor)
             os.close(self._descriptor)
             self._descriptor = None
 
@@ -30,21 +49,93 @@ class Writers:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._tidied = False
 
     def acquire(self, session_id: str) -> Writer:
         """Become the session's writer; `SessionTaken` names the process that is."""
-        self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path = self._folder / f"{session_id}.lock"
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
-            os.close(descriptor)
-            raise SessionTaken(
-                f"another process{f' (pid {holder})' if holder else ''} runs session {session_id}",
-                advice="talk to it there, or end that process and try again",
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._tidy_once()
+            return self._acquire(session_id)
+        except OSError as error:
+            raise NotNow(
+                f"no session can be locked in {self._folder}: {error.strerror}",
+                advice="see to that folder and its disk, then try again",
             ) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-        return Writer(descriptor)
+
+    def _acquire(self, session_id: str) -> Writer:
+        path = self._folder / f"{session_id}{SUFFIX}"
+        for _ in range(TRIES):
+            descriptor = _open(path)
+            if _lock(descriptor, fcntl.LOCK_EX):
+                if _is_at(path, descriptor):
+                    os.ftruncate(descriptor, 0)
+                    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+                    return Writer(path, descriptor)
+            elif not _lock(descriptor, fcntl.LOCK_SH):
+                raise _taken(session_id, descriptor)
+            else:
+                time.sleep(TRY_AGAIN_AFTER)
+            os.close(descriptor)
+        raise SessionTaken(f"session {session_id} is being locked", advice="try again")
+
+    def _tidy_once(self) -> None:
+        """Remove what killed processes left. One process at a time does: under a shared lock,
+        two could remove a file and the one that came in its place."""
+        if self._tidied:
+            return
+        self._tidied = True
+        alone = _open(self._folder / TIDYING)
+        try:
+            if _lock(alone, fcntl.LOCK_EX):
+                for path in self._folder.glob(f"*{SUFFIX}"):
+                    _remove_unheld(path)
+        finally:
+            os.close(alone)
+
+
+def _taken(session_id: str, descriptor: int) -> SessionTaken:
+    holder = os.pread(descriptor, 32, 0).decode("ascii", "replace").strip()
+    os.close(descriptor)
+    return SessionTaken(
+        f"another process{f' (pid {holder})' if holder else ''} runs session {session_id}",
+        advice="talk to it there, or end that process and try again",
+    )
+
+
+def _remove_unheld(path: Path) -> None:
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return
+    try:
+        if _lock(descriptor, fcntl.LOCK_SH):
+            _remove(path, descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove(path: Path, descriptor: int) -> None:
+    """Remove the locked file, if it is the one at the path; one that stays is no harm."""
+    with suppress(OSError):
+        if _is_at(path, descriptor):
+            path.unlink()
+
+
+def _is_at(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
+
+
+def _open(path: Path) -> int:
+    return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+
+
+def _lock(descriptor: int, how: int) -> bool:
+    try:
+        fcntl.flock(descriptor, how | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

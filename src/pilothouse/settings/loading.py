@@ -110,7 +110,7 @@ def _parsed(row: Setting, given: _Given, env: Mapping[str, str]) -> Any:
 
 
 def _from_environment(env: Mapping[str, str]) -> dict[str, _Given]:
-    here = Path.cwd()
+    here = _here()
     return {
         row.name: _Given(env[row.variable], row.variable, here)
         for row in TABLE
@@ -119,12 +119,19 @@ def _from_environment(env: Mapping[str, str]) -> dict[str, _Given]:
 
 
 def _from_flags(flags: Mapping[str, Any]) -> dict[str, _Given]:
-    here = Path.cwd()
+    here = _here()
     given = {name: value for name, value in flags.items() if value is not None}
     for name in given:
         if name not in ROWS:
             raise SettingError(f"{_flag(name)}: there is no setting {name!r}{_perhaps(name)}")
     return {name: _Given(value, _flag(name), here) for name, value in given.items()}
+
+
+def _here() -> Path:
+    try:
+        return Path.cwd()
+    except OSError:
+        raise SettingError("the current folder is gone; change to one that is there") from None
 
 
 def _flag(name: str) -> str:
@@ -138,7 +145,7 @@ def _from_file(env: Mapping[str, str], file: Path | None) -> dict[str, _Given]:
         where = f"{path}:{_line_of(name, text)}"
         if name not in ROWS:
             raise SettingError(f"{where}: there is no setting {name!r}{_perhaps(name)}")
-        given[name] = _Given(raw, where, path.absolute().parent)
+        given[name] = _Given(raw, where, (_here() / path).parent)
     return given
 
 

@@ -74,7 +74,8 @@ TABLE: Final[tuple[Setting, ...]] = (
         "EVENT_BUFFER_SIZE",
         whole(1),
         500,
-        "How many events a status call returns at most.",
+        "How many events one call returns at most (`GET /api/events`), and how many of the newest "
+        "ones a status looks through for the lines of output it was asked for.",
     ),
     Setting(
         "host",
@@ -141,7 +142,7 @@ TABLE: Final[tuple[Setting, ...]] = (
         "CLAUDE_CONFIG_DIR",
         PATH,
         claude_folder,
-        "Where the CLI keeps its transcripts.",
+        "Where the CLI keeps its transcripts, and engines their locks on sessions.",
         "`~/.claude`",
     ),
     Setting(

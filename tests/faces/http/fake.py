@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
@@ -73,6 +74,11 @@ class FakeEngine:
         self._grown.set()
         self._grown = asyncio.Event()
         return seq
+
+    def fail(self, error: Exception) -> None:
+        """Let whoever watches learn of an error."""
+        self.raises = error
+        self._grown.set()
 
     def ask(self, session_id: str) -> Question:
         number = next(self._ids)
@@ -268,9 +274,13 @@ class FakeEngine:
         self, after: int = 0, *, session_id: str | None = None, limit: int = 500
     ) -> Batch:
         self.reads += 1
+        self._maybe_raise()
+        if after > self.cursor:
+            reset = Gap(first=self.cursor + 1, last=after, count=0, reason="reset")
+            return Batch(events=[], cursor=self.cursor, gaps=[reset])
         later = (each for each in self.journal if each.seq > after)
         events = [each for each in later if session_id in (None, each.session_id)][:limit]
-        cursor = events[-1].seq if len(events) == limit else max(self.cursor, after)
+        cursor = events[-1].seq if len(events) == limit else self.cursor
         gaps = [gap for gap in self.gaps if after < gap.last <= cursor]
         return Batch(events=events, cursor=cursor, gaps=gaps)
 
@@ -324,6 +334,7 @@ class FakeEngine:
             simulated=True,
             started_at=NOW,
             problem=self.problem,
+            states=Counter(each.state for each in self.sessions.values()),
         )
 
     async def aclose(self) -> None:

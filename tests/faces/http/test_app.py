@@ -306,6 +306,15 @@ async def test_tricks_in_names_of_servers_are_refused(http: httpx.AsyncClient, n
     assert answer.status_code in {404, 405, 422}
 
 
+@pytest.mark.parametrize("cwd", ["%00", "/a%00b", "/a%00%0a", "/" + "a" * 5000])
+@pytest.mark.parametrize("path", ["/api/sessions", "/api/history"])
+async def test_a_directory_that_cannot_be_is_refused(
+    http: httpx.AsyncClient, path: str, cwd: str
+) -> None:
+    answer = await http.get(f"{path}?cwd={cwd}")
+    assert (answer.status_code, answer.json()["errors"][0]["member"]) == (422, "cwd")
+
+
 async def test_another_method_is_refused_with_those_there_are(http: httpx.AsyncClient) -> None:
     for path in ("/api/sessions", "/api/events/stream", "/api/ws"):
         answer = await http.delete(path)
@@ -366,6 +375,15 @@ async def test_health_says_when_it_is_ill(http: httpx.AsyncClient, engine: FakeE
     engine.problem = "the disk is full"
     answer = await http.get("/healthz")
     assert (answer.status_code, answer.json()["problem"]) == (503, "the disk is full")
+
+
+async def test_metrics_do_not_list_the_sessions_of_the_machine(
+    http: httpx.AsyncClient, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    listed: list[Any] = []
+    monkeypatch.setattr(engine, "list", lambda **given: listed.append(given))
+    assert (await http.get("/metrics")).status_code == 200
+    assert listed == []
 
 
 async def test_metrics_count_what_there_is(http: httpx.AsyncClient) -> None:

@@ -14,6 +14,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
+from pilothouse.errors import JournalError
 from pilothouse.faces.http import end_streams, streams
 from pilothouse.faces.http.frames import sse_chunk
 from pilothouse.sessions.contract import Batch, Event, Gap, Start
@@ -129,6 +130,42 @@ async def test_a_silent_stream_has_a_heart_that_beats(
         http.stream("GET", "/api/events/stream") as response,
     ):
         assert await take(messages(response), 3) == [{"": "from 2"}, {"": ""}, {"": ""}]
+
+
+async def test_a_stream_that_fails_says_why_and_ends_properly(
+    address: str, engine: FakeEngine
+) -> None:
+    async with (
+        httpx.AsyncClient(base_url=address, headers=BEARER) as http,
+        http.stream("GET", "/api/events/stream") as response,
+    ):
+        stream = messages(response)
+        await take(stream, 1)
+        await engine.watched()
+        engine.fail(JournalError("the disk is full"))
+        (last,) = await take(stream, 1)
+        problem = json.loads(last["data"])
+        assert (last["event"], "id" in last) == ("error", False)
+        assert (problem["code"], problem["detail"]) == ("journal-error", "the disk is full")
+        with pytest.raises(StopAsyncIteration):
+            await take(stream, 1)
+
+
+@pytest.mark.parametrize("headers", [{}, {"last-event-id": "900"}])
+async def test_a_stream_from_beyond_the_end_is_told_and_goes_on_from_there(
+    address: str, engine: FakeEngine, headers: dict[str, str]
+) -> None:
+    async with (
+        httpx.AsyncClient(base_url=address, headers=BEARER) as http,
+        http.stream("GET", "/api/events/stream?after=900", headers=headers) as response,
+    ):
+        stream = messages(response)
+        _, told = await take(stream, 2)
+        assert (told["event"], told["id"]) == ("gap", "2")
+        gap = {"first": 3, "last": 900, "count": 0, "reason": "reset"}
+        assert json.loads(told["data"]) == gap
+        engine.append("session-1")
+        assert seqs(await take(stream, 1)) == [3]
 
 
 async def test_streams_can_be_ended(engine: FakeEngine) -> None:
@@ -280,6 +317,24 @@ async def test_a_socket_tells_where_it_begins_and_what_happens(
         assert ([each["seq"] for each in frame["events"]], frame["cursor"]) == ([3], 3)
 
 
+async def test_a_socket_from_beyond_the_end_is_told(address: str) -> None:
+    async with socket_to(address, "after=900") as socket:
+        await hear(socket)
+        frame = await hear(socket)
+        assert ([gap["reason"] for gap in frame["gaps"]], frame["cursor"]) == (["reset"], 2)
+
+
+async def test_a_socket_that_fails_says_why_and_closes(address: str, engine: FakeEngine) -> None:
+    async with socket_to(address) as socket:
+        await hear(socket)
+        await engine.watched()
+        engine.fail(JournalError("the disk is full"))
+        failed = await hear(socket)
+        assert (failed["type"], failed["problem"]["code"]) == ("failed", "journal-error")
+        with pytest.raises(ConnectionClosed):
+            await hear(socket)
+
+
 async def test_events_that_come_together_go_together(address: str, engine: FakeEngine) -> None:
     async with socket_to(address, "after=0") as socket:
         await hear(socket)
@@ -323,6 +378,8 @@ async def test_a_socket_takes_prompts_answers_and_interrupts(
         ('{"id":7,"do":"interrupt","session_id":"session-1","wat":1}', "invalid"),
         ('{"id":7,"do":"fly"}', "invalid"),
         ('{"id":7,"do":"read","after":-1}', "invalid"),
+        ('{"id":7,"do":"list","cwd":"/a\\u0000b"}', "invalid"),
+        ('{"id":7,"do":"history","cwd":"\\u0000"}', "invalid"),
     ],
 )
 async def test_a_request_that_cannot_be_done_is_answered_and_the_socket_stays(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pilothouse.sessions.contract import Batch, Question, QuestionState
+from pilothouse.sessions.contract import Batch, Event, Gap, Question, QuestionState
 from pilothouse.sessions.journal.contract import Draft
 from pilothouse.sessions.journal.sqlite import SqliteJournal
 
@@ -22,6 +22,17 @@ async def keep(journal: SqliteJournal, *posts: Sequence[Draft]) -> int:
     posted = [journal.post(each) for each in posts]
     await posted[-1].committed
     return posted[-1].last
+
+
+async def read_all(journal: SqliteJournal) -> Batch:
+    """Everything there is, in one batch."""
+    events, gaps, cursor = list[Event](), list[Gap](), 0
+    while cursor < journal.last:
+        batch = await journal.read(cursor, limit=10**7)
+        events += batch.events
+        gaps += batch.gaps
+        cursor = batch.cursor
+    return Batch(events=events, cursor=cursor, gaps=gaps)
 
 
 def question(id: str, session_id: str = "one", state: QuestionState = "open") -> Question:

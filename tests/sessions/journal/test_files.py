@@ -11,7 +11,7 @@ import pytest
 
 from pilothouse.errors import JournalError, JournalInUse, JournalTooNew
 from pilothouse.sessions.contract import Gap
-from pilothouse.sessions.journal import schema, sqlite
+from pilothouse.sessions.journal import database, schema
 from pilothouse.sessions.journal.sqlite import SqliteJournal
 from tests.sessions.journal.making import drafts, keep, seqs
 
@@ -270,10 +270,10 @@ async def test_a_backup_is_a_whole_journal_taken_while_entries_arrive(
 
 
 def test_all_sql_stands_in_two_files() -> None:
-    folder = Path(sqlite.__file__).parent
+    folder = Path(database.__file__).parent
     users = [
         each.name
         for each in folder.parents[1].rglob("*.py")
         if "import sqlite3" in each.read_text()
     ]
-    assert sorted(users) == ["schema.py", "sqlite.py"]
+    assert sorted(users) == ["database.py", "schema.py"]

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from pilothouse.sessions.journal.sqlite import SqliteJournal
+from tests.sessions.journal.making import read_all
 
 CHILD = """
 import asyncio, itertools, sys
@@ -54,7 +55,7 @@ def killed_after(path: Path, lines: int) -> list[tuple[int, int, str]]:
 async def check(path: Path, told: list[tuple[int, int, str]]) -> None:
     journal = await SqliteJournal.open(path)
     assert journal.set_aside is None
-    batch = await journal.read(0, limit=10**7)
+    batch = await read_all(journal)
     seqs = [event.seq for event in batch.events]
     owners = {event.seq: event.session_id for event in batch.events}
     assert seqs == sorted(set(seqs))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from pilothouse.errors import JournalError
 from pilothouse.sessions.contract import Gap
-from pilothouse.sessions.journal import sqlite
+from pilothouse.sessions.journal import database, tail
 from pilothouse.sessions.journal.contract import Changes, Draft, KeyRow, Snapshot
+from pilothouse.sessions.journal.schema import scalar
 from pilothouse.sessions.journal.sqlite import SqliteJournal
 from pilothouse.sessions.journal.tail import Tail
 from pilothouse.sessions.journal.writer import Removed
@@ -44,10 +47,41 @@ async def test_partials_are_left_out_when_they_are_not_wanted(either: SqliteJour
         forget(either)
 
 
-async def test_a_cursor_ahead_of_the_journal_stays(journal: SqliteJournal) -> None:
+@pytest.mark.parametrize("session_id", [None, "one", "none"])
+async def test_a_cursor_beyond_the_end_is_told_once_and_set_back(
+    either: SqliteJournal, session_id: str | None
+) -> None:
+    await keep(either, drafts(2))
+    batch = await either.read(10, session_id=session_id)
+    assert (seqs(batch), batch.cursor) == ([], 2)
+    assert batch.gaps == [Gap(first=3, last=10, count=0, reason="reset")]
+    batch = await either.read(batch.cursor, session_id=session_id)
+    assert (seqs(batch), batch.cursor, batch.gaps) == ([], 2, [])
+
+
+async def test_a_cursor_that_is_posted_and_not_committed_is_no_stranger(
+    journal: SqliteJournal,
+) -> None:
     await keep(journal, drafts(2))
-    batch = await journal.read(10)
-    assert (seqs(batch), batch.cursor) == ([], 10)
+    posted = journal.post(drafts(3))
+    batch = await journal.read(4)
+    assert (seqs(batch), batch.cursor, batch.gaps) == ([], 4, [])
+    await posted.committed
+    assert seqs(await journal.read(batch.cursor)) == [5]
+
+
+async def test_who_read_a_journal_that_was_put_back_is_told(path: Path, tmp_path: Path) -> None:
+    journal = await SqliteJournal.open(path)
+    await keep(journal, drafts(2))
+    await journal.backup(tmp_path / "copy.db")
+    cursor = await keep(journal, drafts(3))
+    await journal.aclose()
+    journal = await SqliteJournal.open(tmp_path / "copy.db")
+    batch = await journal.read(cursor)
+    assert ([gap.reason for gap in batch.gaps], batch.cursor) == (["reset"], 2)
+    await keep(journal, drafts(1))
+    assert seqs(await journal.read(batch.cursor)) == [3]
+    await journal.aclose()
 
 
 async def test_reading_back_gives_the_last_ones_in_order(either: SqliteJournal) -> None:
@@ -62,16 +96,33 @@ async def test_reading_back_gives_the_last_ones_in_order(either: SqliteJournal) 
 async def test_large_bodies_make_a_batch_short(
     journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "MAX_PAGE_BYTES", 2500)
+    monkeypatch.setattr(database, "MAX_BATCH_BYTES", 2500)
+    monkeypatch.setattr(tail, "MAX_BATCH_BYTES", 2500)
     await keep(journal, [Draft("s", "cli", 0, b"%01000d" % n) for n in range(5)])
-    await keep(journal, [Draft("s", "cli", 0, b"%05000d" % 0)])
-    forget(journal)
-    cursor, pages = 0, list[list[int]]()
-    while cursor < journal.last:
-        batch = await journal.read(cursor)
-        cursor = batch.cursor
-        pages.append(seqs(batch))
-    assert pages == [[1, 2], [3, 4], [5], [6]]
+    await keep(journal, [Draft("s", "cli", 0, b"%05000d" % 0)], drafts(1))
+    for _ in range(2):
+        cursor, pages = 0, list[list[int]]()
+        while cursor < journal.last:
+            batch = await journal.read(cursor)
+            cursor = batch.cursor
+            pages.append(seqs(batch))
+        assert pages == [[1, 2], [3, 4], [5], [6], [7]]
+        forget(journal)
+
+
+async def test_a_watcher_that_is_stuck_holds_one_small_batch(either: SqliteJournal) -> None:
+    body = b'"%b"' % (b"x" * 10_000)
+    await keep(either, [Draft("s", "cli", 0, body) for _ in range(500)])
+    for _ in range(2):
+        batch = await either.read(0, session_id="s", limit=1000)
+        assert 0 < sum(len(event.body) for event in batch.events) <= 256 * 1024
+        assert batch.cursor == batch.events[-1].seq
+        forget(either)
+
+
+async def test_reading_back_is_not_cut_to_the_size_of_a_batch(journal: SqliteJournal) -> None:
+    await keep(journal, [Draft("s", "cli", 0, b"%0100000d" % n) for n in range(5)])
+    assert seqs(await journal.read_back(None, session_id="s")) == [1, 2, 3, 4, 5]
 
 
 async def test_a_kind_of_a_newer_version_is_named_by_its_number(journal: SqliteJournal) -> None:
@@ -174,7 +225,7 @@ async def test_pruned_partials_leave_a_gap_in_memory_and_on_disk(either: SqliteJ
 async def test_a_long_turn_is_pruned_in_steps_between_which_entries_are_committed(
     journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "CHUNK", 10)
+    monkeypatch.setattr(database, "CHUNK", 10)
     await keep(journal, drafts(3000, kind="partial"))
     order: list[str] = []
     stepped = tell_of_steps(journal, order)
@@ -192,7 +243,7 @@ async def test_a_long_turn_is_pruned_in_steps_between_which_entries_are_committe
 async def test_gaps_do_not_reach_over_a_block_and_are_found_from_anywhere_in_it(
     journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "BLOCK", 8)
+    monkeypatch.setattr(database, "BLOCK", 8)
     await keep(journal, drafts(30, kind="partial"))
     await journal.prune_partials("one", 3, 28)
     forget(journal)
@@ -248,7 +299,7 @@ async def test_retention_removes_sessions_at_rest_and_keeps_the_others(
 async def test_retention_stops_at_a_session_that_wakes(
     journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "CHUNK", 10)
+    monkeypatch.setattr(database, "CHUNK", 10)
     await keep(journal, drafts(3000, at=10))
     stepped = tell_of_steps(journal, [])
     retaining = asyncio.ensure_future(journal.retain(before=100))
@@ -259,10 +310,48 @@ async def test_retention_stops_at_a_session_that_wakes(
     assert seqs(await journal.read(0, limit=5000)) == list(range(removed + 1, last + 1))
 
 
+@pytest.mark.parametrize("count", [9, 10, 11, 20])
+async def test_retention_leaves_nothing_of_a_session_however_many_entries_it_has(
+    either: SqliteJournal, monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    monkeypatch.setattr(database, "CHUNK", 10)
+    rows = Changes(
+        questions=[question("q", state="answered")],
+        snapshots=[Snapshot(session_id="one", upto=count, body=b"v")],
+    )
+    await either.post(drafts(count, at=10), rows).committed
+    assert await either.retain(before=100) == count
+    assert await either.sessions() == []
+    assert await either.questions() == []
+
+
+async def test_the_file_shrinks_after_a_retention(journal: SqliteJournal) -> None:
+    body = b"%010000d" % 0
+    await keep(journal, [Draft("old", "cli", 10, body) for _ in range(300)], drafts(1))
+    db = journal._store._db  # type: ignore[attr-defined]
+    assert scalar(db, "PRAGMA page_count") > 600
+    assert await journal.retain(before=100) == 300
+    assert scalar(db, "PRAGMA freelist_count") == 0
+    assert scalar(db, "PRAGMA page_count") < 60
+    assert seqs(await journal.read(0)) == [301]
+
+
+async def test_a_file_made_without_a_list_of_free_pages_is_left_as_it_is(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 0")
+        db.execute("PRAGMA journal_mode = WAL")
+    journal = await SqliteJournal.open(path)
+    await keep(journal, [Draft("old", "cli", 10, b"%010000d" % 0) for _ in range(99)], drafts(1))
+    assert await journal.retain(before=100) == 99
+    assert scalar(journal._store._db, "PRAGMA freelist_count") > 0  # type: ignore[attr-defined]
+    assert seqs(await journal.read(0)) == [100]
+    await journal.aclose()
+
+
 async def test_closing_gives_up_a_removal_and_says_so(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sqlite, "CHUNK", 1)
+    monkeypatch.setattr(database, "CHUNK", 1)
     journal = await SqliteJournal.open(path)
     await keep(journal, drafts(1000, kind="partial"))
     pruning = asyncio.ensure_future(journal.prune_partials("one", 1, 1000))

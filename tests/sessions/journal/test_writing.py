@@ -16,7 +16,7 @@ from pilothouse.sessions.contract import Event, Tokens
 from pilothouse.sessions.journal import writer
 from pilothouse.sessions.journal.contract import Changes, CostRow, Draft, KeyRow, Snapshot
 from pilothouse.sessions.journal.sqlite import SqliteJournal
-from tests.sessions.journal.making import drafts, keep, question, seqs
+from tests.sessions.journal.making import drafts, keep, question, read_all, seqs
 
 
 def on_disk(path: Path, sql: str = "SELECT seq FROM events ORDER BY seq") -> list[int]:
@@ -246,7 +246,7 @@ async def test_what_was_acknowledged_before_the_disk_was_full_is_kept(path: Path
     journal = await SqliteJournal.open(path)
     assert journal.set_aside is None
     assert journal.last >= int(acknowledged[-1]) > 0
-    assert len((await journal.read(0, limit=10**6)).events) == journal.last
+    assert len((await read_all(journal)).events) == journal.last
     await journal.aclose()
 
 

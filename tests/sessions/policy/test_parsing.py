@@ -35,6 +35,13 @@ from tests.sessions.policy.policies import rule
         (rule("tool = []", "action = 'ask'"), "`tool` must be a text or a list of texts"),
         (rule("tool = ['a', '']", "action = 'ask'"), "`tool` must be a text or a list of texts"),
         (rule("tool = 're:('", "action = 'ask'"), "`tool` 're:(' is no regular expression"),
+        (
+            rule(r"tool = 're:(a)\1'", "action = 'ask'"),
+            "has '\\\\1' at 3, which is not for a policy",
+        ),
+        (rule("tool = 're:a{9999}'", "action = 'ask'"), "`tool` 're:a{9999}' is too long"),
+        (rule(f"tool = 're:{'(' * 2000}{')' * 2000}'", "action = 'ask'"), "is nested too deeply"),
+        (rule(f"tool = '{'a' * 5000}'", "action = 'ask'"), "aaa...' is longer than 4096 char"),
         (rule("mode = 'yolo'", "action = 'ask'"), '`mode` must be one or several of "default"'),
         (rule("kind = 'tol'", "action = 'ask'"), '`kind` must be one or several of "tool"'),
         (rule("name = ''", "action = 'ask'"), "`name` must be a text"),

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from pilothouse.errors import PolicyError
 from pilothouse.sessions.answers import Allow, Answer, Decline, Deny
 from pilothouse.sessions.contract import Question
 from pilothouse.sessions.policy import Ask, Decision, Policy, PolicyFile, dry_run
+from pilothouse.sessions.policy.effort import bounded
+from pilothouse.sessions.policy.policy import LARGEST
 from tests.sessions.policy.policies import bash, rule, scripts, verdict
 
 # Rules and their order
@@ -30,15 +33,32 @@ def test_the_first_rule_that_matches_decides():
     )
     policy = Policy.parse(text)
     assert policy.decide(bash("git push origin")) == Decision("deny", "pushes", "Not you.")
-    assert policy.decide(bash("git status")) == Decision("allow", "rule 2")
-    assert policy.decide(Ask("Read")).rule == "rule 3"
-    assert policy.decide(Ask("Read")).reason == "Denied by the policy: rule 3."
+    assert policy.decide(bash("git status")) == Decision("allow", "rule 2 (Bash)")
+    assert policy.decide(Ask("Read")).rule == "rule 3 (*)"
+    assert policy.decide(Ask("Read")).reason == "Denied by the policy: rule 3 (*)."
 
 
 def test_a_rule_that_asks_ends_the_search():
     text = rule('tool = "Write"', 'action = "ask"') + rule('tool = "*"', 'action = "allow"')
-    assert Policy.parse(text).decide(Ask("Write")) == Decision("ask", "rule 1")
+    assert Policy.parse(text).decide(Ask("Write")) == Decision("ask", "rule 1 (Write)")
     assert verdict(text, Ask("Read")) == "allow"
+
+
+@pytest.mark.parametrize(
+    ("lines", "name"),
+    [
+        (['tool = "Bash"', 'command = ["git", "git *"]'], "rule 1 (Bash, git, git *)"),
+        (['input = { a = "x", b = { c = 1 } }'], "rule 1 (a=x, b={'c': 1})"),
+        (['label = "ci-*"', 'mode = "plan"', 'directory = "~/a"'], "rule 1 (~/a, ci-*, plan)"),
+        (['command = "a\\n  b"'], "rule 1 (a b)"),
+        (['command = "' + "long " * 20 + '"'], "rule 1 (" + ("long " * 20)[:57] + "...)"),
+        (['name = "mine"', 'tool = "Bash"'], "mine"),
+        ([], "rule 1"),
+    ],
+)
+def test_a_rule_without_a_name_is_called_by_its_conditions(lines: list[str], name: str):
+    [made] = Policy.parse(rule(*lines, 'action = "deny"')).rules
+    assert made.name == name
 
 
 @pytest.mark.parametrize(
@@ -161,7 +181,8 @@ def test_the_outcome_is_that_of_the_first_rule_which_matches_alone(texts: list[s
     alone = [Policy.parse(text, home=home).decide(ask) for text in texts]
     first = next((at for at, each in enumerate(alone) if each.rule is not None), None)
     together = Policy.parse("".join(texts), home=home).decide(ask)
-    assert together.rule == (None if first is None else f"rule {first + 1}")
+    number = together.rule and together.rule.split(" (")[0]
+    assert number == (None if first is None else f"rule {first + 1}")
     assert together.verdict == ("ask" if first is None else alone[first].verdict)
 
 
@@ -347,6 +368,54 @@ def test_home_stands_for_the_tilde(tmp_path: Path):
     put(tmp_path / "policy.toml", rule('directory = "~/a"', 'tool = "*"', 'action = "allow"'))
     file = PolicyFile(tmp_path / "policy.toml", home=tmp_path)
     assert file.policy.decide(bash("ls", cwd=f"{tmp_path}/a")).verdict == "allow"
+
+
+def test_other_rules_are_read_as_those_of_the_file(tmp_path: Path):
+    text = rule('directory = "~/a"', 'tool = "*"', 'action = "allow"')
+    changed = PolicyFile(None, home=tmp_path).parse(text)
+    assert changed.decide(bash("ls", cwd=f"{tmp_path}/a")).verdict == "allow"
+
+
+@pytest.mark.parametrize("text", ["#" * (LARGEST + 1), "#" + "\u00e9" * (LARGEST // 2)])
+def test_a_text_that_is_too_large_is_not_read(text: str):
+    with pytest.raises(PolicyError, match=f"^policy: is larger than {LARGEST} bytes, the most"):
+        Policy.parse(text)
+
+
+def test_threads_that_refresh_at_once_read_a_change_once(tmp_path: Path):
+    path = tmp_path / "policy.toml"
+    put(path, ALLOW)
+    file = PolicyFile(path)
+    put(path, DENY)
+    with ThreadPoolExecutor(8) as pool:
+        changed = [pool.submit(file.refresh) for _ in range(32)]
+    assert sum(each.result() for each in changed) == 1
+
+
+# Work
+
+
+def test_what_takes_too_much_work_is_asked_and_told(caplog: pytest.LogCaptureFixture):
+    slow = rule('name = "slow"', 'input.a = "*' + "a" * 3000 + 'b*"', 'action = "deny"')
+    policy = Policy.parse(slow + rule('tool = "*"', 'action = "allow"'))
+    assert policy.decide(Ask("X", {"a": "a" * 9_000})).verdict == "allow"
+    assert policy.decide(Ask("X", {"a": "a" * 90_000})) == Decision("ask")
+    assert "policy:1: rule 'slow' takes too much work for this X" in caplog.text
+    assert policy.decide(Ask("X")).verdict == "allow"
+
+
+def test_a_path_of_very_many_names_is_asked():
+    text = rule('path = "' + "**/a/" * 200 + 'b"', 'action = "deny"')
+    policy = Policy.parse(text + rule('tool = "*"', 'action = "allow"'))
+    assert policy.decide(Ask("Write", {"file_path": "/" + "a/" * 200_000})).verdict == "ask"
+
+
+def test_many_stars_are_no_more_work_than_one():
+    text = rule('command = "' + "*a" * 20 + '*b"', 'action = "deny"')
+    with bounded(1_000_000):
+        [stars] = Policy.parse(text).rules
+        assert not stars.matches(bash("a" * 10_000))
+        assert stars.matches(bash("a" * 10_000 + "b"))
 
 
 # Questions and the dry run

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
 import random
+import re
 import subprocess
+import sys
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pilothouse.sessions.policy import Ask, Policy
-from pilothouse.sessions.policy.shell import joined_texts, plain_text
+from pilothouse.sessions.policy.shell import _REDIRECTED, joined_texts, plain_text
 from tests.sessions.policy.policies import PIECES, bash, rule, verdict
 
 GIT = rule('tool = "Bash"', 'command = "git *"', 'action = "allow"')
@@ -232,6 +236,23 @@ def test_a_pattern_of_a_guard_may_speak_of_the_whole_text():
 def test_a_tangle_that_is_too_long_to_read_counts_as_found():
     assert verdict(NO_RM, bash("sudo " * 20_000)) == "deny"
     assert verdict(NO_RM, bash("true; " * 20_000)) == "allow"
+
+
+@pytest.mark.parametrize("run", ["1", "<", ">", "1>", "> ", "'", '"', "\\\\", "a=", "$("])
+def test_a_long_run_is_read_in_one_go(run: str):
+    """In a process of its own: nothing else could end an expression that goes astray."""
+    code = "import sys; from pilothouse.sessions.policy.shell import runs_any\n"
+    code += "print(runs_any('$' + sys.argv[1] * 100_000, lambda text: False))"
+    told = subprocess.run(
+        [sys.executable, "-c", code, run], capture_output=True, timeout=30, check=True
+    )
+    assert told.stdout.strip() in (b"False", b"True")
+
+
+@given(st.text("12&<>| \ta;", max_size=12))
+def test_a_redirection_begins_where_its_run_does(text: str):
+    anywhere = re.compile(r"\d*&?[<>]+[&|]?[ \t]*[^\s;&|()<>`]+")
+    assert _REDIRECTED.sub("_", text) == anywhere.sub("_", text)
 
 
 # What bash itself says

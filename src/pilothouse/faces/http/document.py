@@ -247,14 +247,14 @@ def _other_paths(schemas: _Schemas) -> dict[str, Schema]:
 
 def _server_sent(schemas: _Schemas) -> Schema:
     """One event of a stream; its data is JSON."""
-    data = {"anyOf": [schemas[contract.Event], schemas[contract.Gap]]}
+    data = {"anyOf": [schemas[contract.Event], schemas[contract.Gap], schemas[wire.Problem]]}
     return {
         "type": "object",
-        "description": "`events` carries an event of the journal, `gap` tells of removed ones.",
-        "required": ["id", "event", "data"],
+        "description": "`events` carries an event of the journal, `gap` tells of removed ones, `error` is last.",
+        "required": ["event", "data"],
         "properties": {
             "id": {"type": "string", "description": "The cursor to go on from."},
-            "event": {"enum": ["events", "gap"]},
+            "event": {"enum": ["events", "gap", "error"]},
             "data": {
                 "type": "string",
                 "contentMediaType": JSON,

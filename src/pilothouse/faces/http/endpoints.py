@@ -29,6 +29,8 @@ LONGEST_KEY: Final = 256
 Cursor = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Millis = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 SessionId = Annotated[str, Meta(min_length=1, max_length=128)]
+Directory = Annotated[str, Meta(max_length=4096, pattern=r"^[^\x00]*$")]
+"""What a file system may have: none takes a NUL in a name."""
 
 
 # What may stand after the question mark
@@ -39,7 +41,7 @@ class _Query(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class ListQuery(_Query, frozen=True):
-    cwd: str | None = None
+    cwd: Directory | None = None
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 50
     offset: Annotated[int, Meta(ge=0, le=2**31)] = 0
 

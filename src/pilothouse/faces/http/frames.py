@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from pilothouse.sessions.contract import Batch, Event, Gap
-from pilothouse.sessions.remote.wire import Events
+from pilothouse.sessions.remote.wire import Events, Problem
 
-__all__ = ["sse_chunk", "ws_frame"]
+__all__ = ["sse_chunk", "sse_error", "ws_frame"]
 
 _encode = msgspec.json.Encoder().encode
 
@@ -36,7 +36,14 @@ def _event(event: Event) -> bytes:
 
 
 def _gap(gap: Gap) -> bytes:
-    return b"id: %d\nevent: gap\ndata: %b\n\n" % (gap.last, _data(_encode(gap)))
+    # Where to go on is behind what is missing; after a reset, before it.
+    cursor = gap.first - 1 if gap.reason == "reset" else gap.last
+    return b"id: %d\nevent: gap\ndata: %b\n\n" % (cursor, _data(_encode(gap)))
+
+
+def sse_error(problem: Problem) -> bytes:
+    """Why a stream ends. It has no id: whoever comes back goes on from the event before."""
+    return b"event: error\ndata: %b\n\n" % _data(_encode(problem))
 
 
 def _data(text: bytes) -> bytes:

@@ -6,12 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, get_args
 
-from pilothouse.sessions.contract import Engine, State
+from pilothouse.sessions.contract import Engine, Health, State
 
 __all__ = ["CONTENT_TYPE", "render"]
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-MOST_SESSIONS: Final = 10_000
 
 
 class Metric(NamedTuple):
@@ -33,7 +32,7 @@ async def render(
         _one("pilothouse_up", "gauge", "Whether the engine is in order.", float(health.ok)),
         Metric("pilothouse_info", "gauge", "The version.", [({"version": version}, 1)]),
         _one("pilothouse_sessions_live", "gauge", "Sessions with a CLI alive.", health.live),
-        Metric("pilothouse_sessions", "gauge", "Sessions by state.", await _by_state(engine)),
+        Metric("pilothouse_sessions", "gauge", "Sessions by state.", _by_state(health)),
         _one("pilothouse_questions_open", "gauge", "Questions that wait.", health.questions),
         _one("pilothouse_events_total", "counter", "Events ever kept.", health.cursor),
         _one("pilothouse_journal_cursor", "gauge", "The newest event's number.", health.cursor),
@@ -49,10 +48,8 @@ async def render(
     return "".join(map(_written, metrics))
 
 
-async def _by_state(engine: Engine) -> list[tuple[Mapping[str, str], float]]:
-    listing = await engine.list(limit=MOST_SESSIONS)
-    counts = Counter(each.state for each in listing.sessions)
-    return [({"state": state}, counts[state]) for state in get_args(State)]
+def _by_state(health: Health) -> list[tuple[Mapping[str, str], float]]:
+    return [({"state": state}, health.states.get(state, 0)) for state in get_args(State)]
 
 
 def _one(name: str, kind: str, help: str, value: float) -> Metric:

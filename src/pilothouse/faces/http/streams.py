@@ -12,12 +12,13 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final
 
+from pilothouse.errors import PilothouseError
 from pilothouse.sessions.contract import Batch, Engine
 
 from .endpoints import StreamQuery
-from .frames import sse_chunk
+from .frames import sse_chunk, sse_error
 from .guard import header
-from .problems import Unacceptable
+from .problems import Unacceptable, problem_of
 from .reading import check_path, read_query
 
 if TYPE_CHECKING:
@@ -124,12 +125,16 @@ async def serve_events(
     speaker = _Speaker(send)
     with streams.one():
         await speaker.say(b": from %d\n\n" % after)
-        await first_of(
-            pump(engine.watch(after, session_id=session_id), speaker.give),
-            speaker.beat(),
-            _until_gone(receive),
-            streams.end_of_one(),
-        )
+        try:
+            await first_of(
+                pump(engine.watch(after, session_id=session_id), speaker.give),
+                speaker.beat(),
+                _until_gone(receive),
+                streams.end_of_one(),
+            )
+        except PilothouseError as error:
+            # The status was sent long ago, so the stream itself has to tell.
+            await speaker.say(sse_error(problem_of(error)))
     await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 

@@ -83,7 +83,9 @@ def in_order(sessions: Iterable[Found]) -> list[Found]:
 
 def started_in(cwd: str, sessions: Iterable[Found]) -> list[Found]:
     """The sessions of exactly this directory, by whatever path it is called."""
-    wanted = os.path.realpath(cwd)
+    wanted = _resolved(cwd)
+    if wanted is None:
+        return []
     same: dict[str | None, bool] = {None: False}
     for each in sessions:
         if each.cwd not in same:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Collection, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
 from pilothouse.sessions.contract import Batch, CostLine, Question, QuestionState, Tokens
 
 __all__ = [
+    "MAX_BATCH_BYTES",
     "Changes",
     "CostRow",
     "Draft",
@@ -25,6 +26,9 @@ __all__ = [
     "Posted",
     "Snapshot",
 ]
+
+MAX_BATCH_BYTES: Final = 256 << 10
+"""What the bodies of a batch may have together: a watcher that is stuck holds one batch."""
 
 
 class Draft(NamedTuple):
@@ -116,7 +120,10 @@ class Journal(Protocol):
         """Up to `limit` committed entries after the cursor, and the gaps among them.
 
         The batch's cursor is where to go on: the newest committed one once all are read, although
-        the last entry of this session may be older.
+        the last entry of this session may be older. Fewer than `limit` need not be all: a batch
+        has up to `MAX_BATCH_BYTES` of bodies, and one entry in any case. A number that no
+        draft ever got is a cursor of another journal, or of this one before a backup was put
+        back: it gets a gap with the reason `reset`, and the cursor of the newest entry.
         """
         ...
 

@@ -13,6 +13,7 @@ from typing import Any, Final
 from pilothouse.errors import JournalError, JournalTooNew
 
 __all__ = [
+    "INCREMENTAL",
     "MIGRATIONS",
     "Damaged",
     "connect",
@@ -28,6 +29,8 @@ __all__ = [
 
 APPLICATION: Final = 0x50486A6C
 BUSY_SECONDS: Final = 30.0
+INCREMENTAL: Final = 2
+"""What SQLite says of a file whose free pages can be given back to the disk."""
 CHECKED_BYTES: Final = 32 << 20
 """Files up to this size are checked in full whenever they are opened."""
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, ParamSpec, Protocol, TypeVar
 from msgspec import Raw
 
 from pilothouse.errors import JournalError
-from pilothouse.sessions.contract import Batch, CostLine, Event, Question, QuestionState
+from pilothouse.sessions.contract import Batch, CostLine, Event, Gap, Question, QuestionState
 from pilothouse.sessions.entries import KINDS
 
 from .contract import Changes, Draft, KeyRow, Posted, Snapshot
@@ -150,8 +150,11 @@ class StoredJournal:
     ) -> Batch:
         """Up to `limit` committed entries after the cursor, and the gaps among them.
 
-        A cursor ahead of the journal stays as it is. Bodies of many megabytes make a batch short.
+        Large bodies make a batch short. A cursor this journal never gave is set back to the end;
+        one that is posted and not committed yet, as a status may have it, stays as it is.
         """
+        if after >= self._next:
+            return _reset(after, self.last)
         if self._tail.covers(after):
             return self._tail.read(after, session_id, max(limit, 1), partials=partials)
         return await self._ask(
@@ -284,6 +287,11 @@ class StoredJournal:
     def _close_files(self) -> None:
         self._reader.shutdown()
         self._store.close()
+
+
+def _reset(after: int, last: int) -> Batch:
+    gap = Gap(first=last + 1, last=after, count=0, reason="reset")
+    return Batch(events=[], cursor=last, gaps=[gap])
 
 
 def _give_up(future: asyncio.Future[Any], error: JournalError) -> None:

@@ -12,6 +12,8 @@ from pilothouse.errors import JournalError
 from pilothouse.sessions.contract import Batch, Event, Gap
 from pilothouse.sessions.entries import PARTIAL
 
+from .contract import MAX_BATCH_BYTES
+
 __all__ = ["Tail", "Waiters"]
 
 MAX_ENTRIES: Final = 10_000
@@ -74,8 +76,8 @@ class Tail:
     def read(self, after: int, session_id: str | None, limit: int, *, partials: bool) -> Batch:
         """What a journal's `read` promises, for a cursor that is covered."""
         newer = self._entries[max(after + 1 - self._first, 0) :]
-        found = list(islice(_chosen(newer, session_id, partials), limit))
-        cursor = found[-1].seq if len(found) == limit else max(after, self.last)
+        found, full = _fitting(_chosen(newer, session_id, partials), limit)
+        cursor = found[-1].seq if full else max(after, self.last)
         gaps = [
             gap
             for owner, gap in self._gaps
@@ -85,6 +87,18 @@ class Tail:
             and (partials or gap.reason != "partials")
         ]
         return Batch(events=found, cursor=cursor, gaps=sorted(gaps, key=_place))
+
+
+def _fitting(chosen: Iterable[Event], limit: int) -> tuple[list[Event], bool]:
+    """As many as make a batch, and whether more may be left; one in any case."""
+    found: list[Event] = []
+    size = 0
+    for event in islice(chosen, limit):
+        size += len(event.body)
+        if size > MAX_BATCH_BYTES and found:
+            return found, True
+        found.append(event)
+    return found, len(found) == limit
 
 
 def _place(gap: Gap) -> tuple[int, int]:

@@ -36,6 +36,8 @@ _OWN_WORD: Final = {
 }
 """Members of an input that a plain pattern would read too simply."""
 
+_SHORT: Final = 60
+
 _HEADER: Final = re.compile(r"^\s*\[\[\s*[\"']?rule[\"']?\s*\]\]|^\s*rule\s*=")
 _STRINGS: Final = re.compile(r'"""(?:\\.|[^\\])*?"""|' + r"'''.*?'''", re.DOTALL)
 _SYNTAX: Final = re.compile(r"(.*) \(at line (\d+), column (\d+)\)", re.DOTALL)
@@ -141,6 +143,22 @@ class _Reader:
         named = table.get("name")
         return named if isinstance(named, str) and named.strip() else f"rule {self.number}"
 
+    def _full_name(self) -> str:
+        """A number tells nothing once the file has changed: conditions are added to it."""
+        named = isinstance(self.table.get("name"), str)
+        shown = "" if named else " ".join(", ".join(self._shown()).split())
+        short = shown if len(shown) <= _SHORT else shown[: _SHORT - 3] + "..."
+        return f"{self.name} ({short})" if short else self.name
+
+    def _shown(self) -> Iterator[str]:
+        for member in (*_WHAT, "directory", "label", "mode"):
+            value = self.table.get(member, [])
+            if isinstance(value, dict):
+                for name, each in cast("dict[str, Any]", value).items():
+                    yield f"{name}={each}"
+            else:
+                yield from cast("list[str]", value) if isinstance(value, list) else [value]
+
     def rule(self) -> Rule:
         if not isinstance(self.table, dict):
             raise self.wrong("rule", "must be a table: [[rule]]")
@@ -148,11 +166,12 @@ class _Reader:
         action = self._action()
         kinds = frozenset(self._choices("kind", KINDS) or ("tool",))
         self._check_allow(action, kinds)
+        conditions = tuple(self._conditions(action))
         return Rule(
-            name=self.name,
+            name=self._full_name(),
             action=action,
             kinds=kinds,
-            conditions=tuple(self._conditions(action)),
+            conditions=conditions,
             reason=self._text("reason") or "",
             line=self.lines.rule(self.number),
         )
@@ -283,7 +302,7 @@ class _Reader:
         return chosen
 
 
-def _domain(pattern: str) -> re.Pattern[str]:
+def _domain(pattern: str) -> patterns.Text:
     if not pattern.startswith(patterns.REGEX) and re.search(r"[/:@]", pattern):
         raise ValueError(f"{pattern!r} must be a host alone, such as *.example.org")
     lowered = pattern if pattern.startswith(patterns.REGEX) else pattern.lower()

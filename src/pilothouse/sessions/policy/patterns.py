@@ -14,26 +14,59 @@ import re
 import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+from glob import escape
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import unquote
 
+from .effort import spend
+from .expressions import Expression
+
 __all__ = ["Address", "PathPattern", "Place", "UrlPattern", "certain_address", "likely_addresses"]
-__all__ += ["path_pattern", "text_pattern", "url_pattern"]
+__all__ += ["Text", "path_pattern", "text_pattern", "url_pattern"]
 
 REGEX: Final = "re:"
 LONGEST: Final = 4096
 
 
-def text_pattern(pattern: str, flags: int = 0) -> re.Pattern[str]:
+class Text(Protocol):
+    """A pattern for the whole of a text."""
+
+    def fits(self, text: str) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Glob:
+    """`re` finds the first place for what stands between two stars, and never tries another."""
+
+    compiled: re.Pattern[str]
+    weight: int
+    """How often it may look at one character: what follows a star is tried at each."""
+
+    @classmethod
+    def of(cls, pattern: str, flags: int = 0) -> Glob:
+        between = pattern.split("*")[1:]
+        compiled = re.compile(fnmatch.translate(pattern), re.DOTALL | flags)
+        return cls(compiled, 1 + max(map(len, between), default=0))
+
+    def fits(self, text: str) -> bool:
+        spend(self.weight * (len(text) + 32))
+        return self.compiled.fullmatch(text) is not None
+
+
+def text_pattern(pattern: str, flags: int = 0) -> Text:
     """A glob over the whole text, or after `re:` a regular expression for all of it."""
     if not pattern:
         raise ValueError("is empty")
-    source = pattern[3:] if pattern.startswith(REGEX) else fnmatch.translate(pattern)
+    if len(pattern) > LONGEST:
+        raise ValueError(f"{pattern[:32] + '...'!r} is longer than {LONGEST} characters")
     try:
-        return re.compile(source, re.DOTALL | flags)
-    except (re.error, OverflowError, RecursionError) as error:
-        raise ValueError(f"{pattern!r} is no regular expression: {error}") from None
+        regex = pattern.startswith(REGEX)
+        return Expression(pattern[3:], flags) if regex else Glob.of(pattern, flags)
+    except (ValueError, re.error) as error:
+        raise ValueError(f"{pattern!r} {error}") from None
+    except RecursionError:
+        raise ValueError(f"{pattern!r} is nested too deeply") from None
 
 
 # Paths
@@ -91,11 +124,12 @@ def _names(path: str) -> list[str]:
 class _Names:
     """A glob over the names of a path; None stands for `**`, any number of them."""
 
-    globs: tuple[re.Pattern[str] | None, ...]
+    globs: tuple[Text | None, ...]
 
     def match(self, names: list[str]) -> bool:
         reached = self._onward({0})
         for name in names:
+            spend(8 * len(reached))
             reached = self._onward({to for at in reached for to in self._after(at, name)})
         return len(self.globs) in reached
 
@@ -104,7 +138,7 @@ class _Names:
             glob = self.globs[at]
             if glob is None:
                 yield at
-            elif glob.fullmatch(name):
+            elif glob.fits(name):
                 yield at + 1
 
     def _onward(self, reached: set[int]) -> set[int]:
@@ -122,7 +156,7 @@ class PathPattern:
     globs: tuple[_Names, ...] = ()
     relative: bool = False
     anywhere: bool = False
-    regex: re.Pattern[str] | None = None
+    regex: Text | None = None
 
     def certainly(self, place: Place, base: Place | None) -> bool:
         if not place.certain or (self.relative and not (base and base.certain)):
@@ -140,7 +174,7 @@ class PathPattern:
 
     def _match(self, path: str, base: str | None) -> bool:
         if self.regex is not None:
-            return self.regex.fullmatch(path) is not None
+            return self.regex.fits(path)
         names = _below(path, base or "/") if self.relative else _names(path)
         if names is None or (self.relative and base is None):
             return False
@@ -178,7 +212,7 @@ def _check_path(pattern: str) -> None:
         raise ValueError(f"{pattern!r} ends in '/'; for all below it write '{pattern}**'")
 
 
-def _compiled(pattern: str, flags: int) -> tuple[re.Pattern[str] | None, ...]:
+def _compiled(pattern: str, flags: int) -> tuple[Text | None, ...]:
     names = [name for name in pattern.split("/") if name not in ("", ".")]
     return tuple(None if name == "**" else text_pattern(_glob(name), flags) for name in names)
 
@@ -188,8 +222,8 @@ def _glob(name: str) -> str:
     return "[r]" + name[1:] if name.startswith(REGEX) else name
 
 
-def _literal(path: str) -> tuple[re.Pattern[str], ...]:
-    return tuple(re.compile(re.escape(name)) for name in _names(path))
+def _literal(path: str) -> tuple[Text, ...]:
+    return tuple(Glob.of(escape(name)) for name in _names(path))
 
 
 # Addresses
@@ -262,20 +296,20 @@ def _address(scheme: str, host: str, rest: str, text: str) -> Address:
 class UrlPattern:
     """Globs for scheme, host and the rest, each for itself: no `*` reaches over a border."""
 
-    scheme: re.Pattern[str] | None = None
-    host: re.Pattern[str] | None = None
-    rest: re.Pattern[str] | None = None
-    regex: re.Pattern[str] | None = None
+    scheme: Text | None = None
+    host: Text | None = None
+    rest: Text | None = None
+    regex: Text | None = None
 
     def match(self, address: Address) -> bool:
         if self.regex is not None:
-            return self.regex.fullmatch(address.text) is not None
+            return self.regex.fits(address.text)
         pairs = (
             (self.scheme, address.scheme),
             (self.host, address.host),
             (self.rest, address.rest),
         )
-        return all(glob is not None and glob.fullmatch(text) is not None for glob, text in pairs)
+        return all(glob is not None and glob.fits(text) for glob, text in pairs)
 
 
 def url_pattern(pattern: str) -> UrlPattern:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import stat
+import threading
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,10 +16,13 @@ from pilothouse.errors import PolicyError
 from pilothouse.sessions.answers import Allow, ApprovePlan
 from pilothouse.sessions.contract import DryRun, DryRunLine, PolicyReport, Question
 
+from .effort import TooMuch, bounded
 from .parsing import parse_rules
 from .rules import Ask, Rule, Verdict
 
 __all__ = ["Ask", "Decision", "Policy", "PolicyError", "PolicyFile", "Rule", "Verdict", "dry_run"]
+
+log = logging.getLogger("pilothouse")
 
 LARGEST: Final = 1_048_576
 # Within this time a file may be written twice and keep its time and size: it is read again.
@@ -47,16 +52,38 @@ class Policy:
     @classmethod
     def parse(cls, text: str, source: str = "policy", *, home: Path | None = None) -> Policy:
         """Raises PolicyError, which says where the text is wrong. `home` is what `~` stands for."""
+        # Each character has a byte or more: what is far too large is not even encoded.
+        if len(text) > LARGEST or len(text.encode(errors="surrogatepass")) > LARGEST:
+            raise _too_large(source)
         return cls(parse_rules(text, source, home), source, text)
 
     def decide(self, ask: Ask) -> Decision:
-        """Never raises. Looks at the disk only to follow links in paths."""
-        rule = next((each for each in self.rules if each.matches(ask)), None)
+        """Never raises. Looks at the disk only to follow links in paths.
+
+        What takes too much work is asked. It is still work of up to a second: for a thread.
+        """
+        with bounded():
+            rule = self._first(ask)
         if rule is None:
             return Decision("ask")
         if rule.action == "deny":
             return Decision("deny", rule.name, rule.reason or f"Denied by the policy: {rule.name}.")
         return Decision(rule.action, rule.name)
+
+    def _first(self, ask: Ask) -> Rule | None:
+        for rule in self.rules:
+            try:
+                if rule.matches(ask):
+                    return rule
+            except TooMuch:
+                message = "%s:%d: rule %r takes too much work for this %s: asking a person"
+                log.warning(message, self.source, rule.line, rule.name, ask.tool_name)
+                return None
+        return None
+
+
+def _too_large(source: str) -> PolicyError:
+    return PolicyError(f"{source}: is larger than {LARGEST} bytes, the most a policy may have")
 
 
 # The file
@@ -67,6 +94,7 @@ class PolicyFile:
 
     A file that is wrong, unsafe or gone leaves the last good rules in force, and `error` says so.
     Before there was a good one there are no rules: everything is asked.
+    Several threads may refresh it.
     """
 
     def __init__(self, path: Path | None, *, home: Path | None = None) -> None:
@@ -74,6 +102,7 @@ class PolicyFile:
         self.policy = Policy(source=str(path) if path else "policy")
         self.error: str | None = None
         self._home = home
+        self._refreshing = threading.Lock()
         self._loaded_at: int | None = None
         self._seen: _Seen | None = None
         self._tried: tuple[str, str | None] | None = None
@@ -83,13 +112,30 @@ class PolicyFile:
         """Reads the file if it changed; true if other rules are in force now."""
         if self.path is None:
             return False
+        with self._refreshing:
+            return self._refresh(self.path)
+
+    def parse(self, text: str) -> Policy:
+        """Other rules as if they stood in this file, `~` being the same. Raises PolicyError."""
+        return Policy.parse(text, home=self._home)
+
+    def is_absent(self) -> bool:
+        """There are no rules and no file: one look at the disk tells that all is asked."""
+        return not self.policy.rules and not (self.path and os.access(self.path, os.F_OK))
+
+    def decide(self, ask: Ask) -> Decision:
+        """By the rules as they stand in the file now. For a thread: it reads and compares."""
+        self.refresh()
+        return self.policy.decide(ask)
+
+    def _refresh(self, path: Path) -> bool:
         try:
-            seen = _seen(self.path.stat())
-            return (seen is None or seen != self._seen) and self._load(self.path)
+            seen = _seen(path.stat())
+            return (seen is None or seen != self._seen) and self._load(path)
         except FileNotFoundError:
-            self._gone(self.path)
+            self._gone(path)
         except OSError as error:
-            self._refuse(f"{self.path}: cannot be read: {error.strerror}")
+            self._refuse(f"{path}: cannot be read: {error.strerror}")
         except PolicyError as error:
             self._refuse(str(error))
         return False
@@ -153,7 +199,7 @@ def _read(path: Path) -> tuple[str, _Seen | None]:
     finally:
         os.close(file)
     if len(data) > LARGEST:
-        raise PolicyError(f"{path}: is larger than {LARGEST} bytes")
+        raise _too_large(str(path))
     try:
         return data.decode(), _seen(found)
     except UnicodeDecodeError as error:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, Protocol, cast
 from pilothouse.sessions.contract import Question, QuestionKind
 
 from . import patterns
-from .patterns import PathPattern, Place, UrlPattern
+from .patterns import PathPattern, Place, Text, UrlPattern
 from .shell import joined_texts, plain_text, runs_any
 
 __all__ = ["Ask", "Compound", "Rule", "Verdict"]
@@ -22,7 +22,7 @@ PATH_MEMBERS: Final = ("file_path", "notebook_path", "path")
 # Where a search would look outside the folder it is given: `..`, or an absolute alternative.
 _SEARCHES_OUTSIDE: Final = re.compile(r"\.\.|(?:^|[{,])[/~]")
 
-Texts = tuple[re.Pattern[str], ...]
+Texts = tuple[Text, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +74,7 @@ class Rule:
 
 
 def _any(texts: Texts, value: str) -> bool:
-    return any(each.fullmatch(value) is not None for each in texts)
+    return any(each.fits(value) for each in texts)
 
 
 @dataclass(frozen=True, slots=True)

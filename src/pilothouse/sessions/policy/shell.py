@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from posixpath import basename
 from typing import Final
 
+from .effort import spend
+
 __all__ = ["joined_texts", "plain_text", "runs_any"]
 
 LONGEST: Final = 32_768
@@ -50,7 +52,8 @@ _UNPRINTED: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _ANY_SHELL: Final = re.compile(r"[;&|<>$`(){}@#%^\n\r\u2018-\u201f]")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*(?:\[[^]]*\])?\+?=")
 _INNER: Final = re.compile(r"[\s;&|]")
-_REDIRECTED: Final = re.compile(r"\d*&?[<>]+[&|]?[ \t]*[^\s;&|()<>`]+")
+# It begins where a run of digits or brackets does: tried from within, a long run takes hours.
+_REDIRECTED: Final = re.compile(r"(?:(?<!\d)\d+)?&?(?<![<>])[<>]+[&|]?[ \t]*[^\s;&|()<>`]+")
 _ROUGHLY: Final = re.compile(r"[;&|\n\r()`{}<>]+")
 
 _OPENING: Final = _words("if then elif else while until do ! { time coproc function")
@@ -163,6 +166,7 @@ def runs_any(command: str, wanted: Callable[[str], bool]) -> bool:
     seen, left = set[str](), MOST_READ
     for text in _guarded(command, 0):
         left -= len(text) + 32
+        spend(4 * (len(text) + 32))
         if left < 0 or (text not in seen and wanted(text)):
             return True
         seen.add(text)

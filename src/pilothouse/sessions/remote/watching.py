@@ -60,6 +60,8 @@ class _Place:
     def take(self, frame: Events) -> Batch | None:
         """What of a frame is new, if anything is."""
         before = -1 if self.cursor is None else self.cursor
+        if any(gap.reason == "reset" for gap in frame.gaps):
+            before = frame.cursor  # the server's journal ends before ours did
         self.cursor = max(before, frame.cursor)
         events = frame.events
         if events and events[0].seq <= before:

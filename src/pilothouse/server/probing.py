@@ -10,10 +10,11 @@ from urllib.parse import urlsplit
 
 from msgspec import DecodeError, json
 
+from pilothouse.errors import ServerError
 from pilothouse.settings import Settings
 
 from . import runtime
-from .gate import FACE
+from .attendance import FACE
 from .runtime import Running
 
 __all__ = ["answering", "health", "tls_context"]
@@ -60,7 +61,11 @@ def _told(response: http.client.HTTPResponse) -> dict[str, Any] | None:
 
 def tls_context(certificate: Path | None) -> ssl.SSLContext:
     """Trusts the server's own certificate and no other; on this machine it has many names."""
-    context = ssl.create_default_context(cafile=certificate)
+    try:
+        context = ssl.create_default_context(cafile=certificate)
+    except OSError as error:
+        told = f"{certificate} cannot be read as a certificate: {error.strerror or error}"
+        raise ServerError(f"{told}; set tls_cert to a PEM file") from None
     context.check_hostname = certificate is None
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return context

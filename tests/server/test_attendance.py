@@ -1,4 +1,4 @@
-"""The gate before the app."""
+"""Who is being served, as it is counted before the app."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from pilothouse.server import gate as gate_module
-from pilothouse.server.gate import FACE, Gate, Message, Receive, Send
+from pilothouse.server import attendance as module
+from pilothouse.server.attendance import FACE, Attendance, Message, Receive, Send
 
 
 class Clock:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1000.0
-        monkeypatch.setattr(gate_module.time, "monotonic", lambda: self.now)
+        monkeypatch.setattr(module.time, "monotonic", lambda: self.now)
 
 
 @pytest.fixture
@@ -51,44 +51,44 @@ async def answer(_: Message, receive: Receive, send: Send) -> None: ...
 
 async def test_it_is_idle_since_the_last_one_left(clock: Clock) -> None:
     app = Stream()
-    gate = Gate(app)
+    attendance = Attendance(app)
     clock.now += 5
-    assert gate.idle_s == 5
-    serving = asyncio.create_task(gate(scope(), never, send))
+    assert attendance.idle_s == 5
+    serving = asyncio.create_task(attendance(scope(), never, send))
     await app.entered.wait()
     clock.now += 5
-    assert gate.idle_s == 0
+    assert attendance.idle_s == 0
     app.left.set()
     await serving
     clock.now += 3
-    assert gate.idle_s == 3
+    assert attendance.idle_s == 3
 
 
 async def test_a_socket_counts(clock: Clock) -> None:
-    gate = Gate(answer)
+    attendance = Attendance(answer)
     clock.now += 5
-    await gate(scope(type="websocket"), never, send)
-    assert gate.idle_s == 0
+    await attendance(scope(type="websocket"), never, send)
+    assert attendance.idle_s == 0
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/metrics"])
 async def test_a_monitor_keeps_nobody_awake_but_a_face_that_asks_does(
     clock: Clock, path: str
 ) -> None:
-    gate = Gate(answer)
+    attendance = Attendance(answer)
     clock.now += 5
-    await gate(scope(path), never, send)
-    assert gate.idle_s == 5
-    await gate(scope(path, headers=[(b"user-agent", FACE.encode())]), never, send)
-    assert gate.idle_s == 0
+    await attendance(scope(path), never, send)
+    assert attendance.idle_s == 5
+    await attendance(scope(path, headers=[(b"user-agent", FACE.encode())]), never, send)
+    assert attendance.idle_s == 0
 
 
 async def test_an_app_that_fails_is_not_counted_for_ever(clock: Clock) -> None:
     async def app(_: Message, receive: Receive, send: Send) -> None:
         raise ValueError
 
-    gate = Gate(app)
+    attendance = Attendance(app)
     with pytest.raises(ValueError):  # noqa: PT011 - it is the app's own
-        await gate(scope(), never, send)
+        await attendance(scope(), never, send)
     clock.now += 1
-    assert gate.idle_s == 1
+    assert attendance.idle_s == 1

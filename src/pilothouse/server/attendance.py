@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Generator, MutableMapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-__all__ = ["FACE", "Gate"]
+__all__ = ["FACE", "Attendance"]
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -20,7 +20,7 @@ FACE: Final = "pilothouse"
 UNCOUNTED: Final = frozenset({"/healthz", "/metrics"})
 
 
-class Gate:
+class Attendance:
     """An ASGI app around another."""
 
     def __init__(self, app: App) -> None:
