@@ -250,7 +250,7 @@ def _server_sent(schemas: _Schemas) -> Schema:
     data = {"anyOf": [schemas[contract.Event], schemas[contract.Gap], schemas[wire.Problem]]}
     return {
         "type": "object",
-        "description": "`events` carries an event, `gap` tells of removed ones, `error` comes last.",
+        "description": "`events` carries an event, `gap` tells of removed ones, `error` is last.",
         "required": ["event", "data"],
         "properties": {
             "id": {"type": "string", "description": "The cursor to go on from."},
