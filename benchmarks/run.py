@@ -15,6 +15,7 @@ NAMES = (
     "journal",
     "history",
     "engine",
+    "relay",
 )
 
 

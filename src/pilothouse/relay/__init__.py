@@ -1,0 +1,1 @@
+"""Carries one CLI to an engine, and keeps what the engine does not have yet."""

@@ -1,0 +1,85 @@
+"""The file by which a server finds a relay again, and can tell whether it still lives."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+
+__all__ = ["NAME", "Found", "alive", "clear", "forget", "record", "started_at"]
+
+NAME = "relay.json"
+LOG_NAME = "relay.log"
+
+
+class Found(NamedTuple):
+    """One relay and what it looks after."""
+
+    session_id: str
+    run: str
+    relay_pid: int
+    started: int
+    """When the relay was started, in the kernel's ticks: a number used again has another time."""
+    guard_pid: int | None
+    cli_pid: int | None
+
+
+def record(folder: Path, found: Found) -> Path:
+    """Write the file; it appears complete or not at all."""
+    path = folder / NAME
+    part = folder / f"{NAME}.part"
+    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "w") as file:
+        json.dump(found._asdict(), file)
+    return part.replace(path)
+
+
+def alive(path: Path) -> Found | None:
+    """The relay of this file (or of the folder it is in), if it runs."""
+    file = path / NAME if path.is_dir() else path
+    try:
+        given = json.loads(file.read_bytes())
+        found = Found(**{name: given[name] for name in Found._fields})
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if started_at(found.relay_pid) == found.started else None
+
+
+def started_at(pid: int) -> int | None:
+    """When a running process was started; None if there is none, or it has ended."""
+    if sys.platform != "linux":
+        # Nothing tells the time here, so a number that was used again deceives us.
+        return 0 if _answers(pid) else None
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return None
+    return None if fields[0] in "ZX" else int(fields[19])
+
+
+def _answers(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+def forget(folder: Path) -> None:
+    """Take the file away."""
+    with suppress(OSError):
+        (folder / NAME).unlink(missing_ok=True)
+
+
+def clear(folder: Path) -> None:
+    """Remove what a relay that has ended left in its folder, and the folder if that was all."""
+    forget(folder)
+    with suppress(OSError):
+        (folder / f"{NAME}.part").unlink(missing_ok=True)
+        (folder / LOG_NAME).unlink(missing_ok=True)
+        folder.rmdir()
