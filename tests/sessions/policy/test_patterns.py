@@ -161,10 +161,10 @@ def test_a_search_must_stay_in_its_folder(tmp_path: Path, pattern: str, matches:
 @pytest.mark.parametrize(
     ("directory", "cwd", "matches"),
     [
-        ("~/work/**", "{home}/work/a", True),
-        ("~/work/**", "{home}/work", True),
-        ("~/work/**", "{home}/work/../private", False),
-        ("~/work/*", "{home}/work/a/b", False),
+        ("~/code/**", "{home}/code/a", True),
+        ("~/code/**", "{home}/code", True),
+        ("~/code/**", "{home}/code/../private", False),
+        ("~/code/*", "{home}/code/a/b", False),
         ("/nowhere/*", "/nowhere/a", True),
         ("**/scratch", "/nowhere/scratch", True),
         ("~", "{home}", True),
