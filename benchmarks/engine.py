@@ -123,6 +123,7 @@ async def commits_of_engine(chunks: Sequence[bytes]) -> harness.Figures:
         began = time.perf_counter()
         for chunk in chunks:
             cli.write_bytes(chunk)
+            # One turn of the loop: the engine reads as it comes.
             await asyncio.sleep(0)
         after = await settled(it.engine)
         spent = time.perf_counter() - began
@@ -134,6 +135,7 @@ async def commits_of_engine(chunks: Sequence[bytes]) -> harness.Figures:
 async def settled(engine: SessionEngine) -> int:
     """The cursor once everything that was posted is committed."""
     while True:
+        # Two turns of the loop: one delivers what was written, the next lets it be posted.
         await asyncio.sleep(0)
         await asyncio.sleep(0)
         posted = engine.journal.next - 1
@@ -222,6 +224,7 @@ async def speak(
     interval = 1 / PER_SECOND
     at = asyncio.get_running_loop().time() + interval * (1 + number / sessions)
     for index in range(count):
+        # The pace is what is measured here: so many events a second.
         await asyncio.sleep(at + index * interval - asyncio.get_running_loop().time())
         mark = number * count + index
         sent[mark] = time.perf_counter()

@@ -206,6 +206,7 @@ def feed_lines(count: int) -> None:
     started = time.perf_counter()
     for tick in range(count // each):
         os.write(1, LINE * each)
+        # The pace is what is measured here: so many lines a second.
         time.sleep(max(0.0, started + (tick + 1) * TICK - time.perf_counter()))
     # Until it is told to end, so that what carries the lines can still be looked at.
     sys.stdin.read()
@@ -215,6 +216,7 @@ def copy_bytes(port: int) -> None:
     with socket.create_connection(("127.0.0.1", port)) as out:
         while data := os.read(0, SIZE):
             out.sendall(data)
+            # The same coalescing as the relay's.
             time.sleep(PACE.pause)
 
 

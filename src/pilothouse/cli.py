@@ -8,7 +8,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, cast, TYPE_CHECKING
 
 from pilothouse import __version__
 from pilothouse.errors import PilothouseError
@@ -237,7 +237,7 @@ def _shown(value: Any) -> str:
         case bool():
             return str(value).lower()
         case list():
-            return ", ".join(map(str, value))  # pyright: ignore[reportUnknownArgumentType]
+            return ", ".join(map(str, cast("list[Any]", value)))
         case _:
             return str(value)
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from pilothouse.errors import JournalError, NotNow, QuestionSettled
-from pilothouse.sessions import registry
 from pilothouse.sessions.answers import Allow, ClearContext, Deny
 from pilothouse.sessions.contract import Question
 from tests.sessions.auditing import audit
@@ -407,12 +406,7 @@ async def test_a_mode_that_a_cli_refuses_is_set_by_another_start(stage: Stage) -
     assert stage.session(session_id).next_mode() == "plan"
 
 
-async def test_no_cli_works_on_once_nothing_can_be_kept(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(registry, "JOURNAL_LOOK", 0.001)
-    await stage.close()
-    await stage.open()
+async def test_no_cli_works_on_once_nothing_can_be_kept(stage: Stage) -> None:
     session_id, cli = await working(stage)
     break_journal(stage)
     with pytest.raises(JournalError):

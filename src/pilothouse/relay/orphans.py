@@ -44,6 +44,7 @@ def end_children() -> None:
     for _ in range(ROUNDS):
         if not kill_children():
             return
+        # What was killed has to die before it can be reaped; its own children show up only then.
         time.sleep(ROUND)
         reap()
 

@@ -34,8 +34,6 @@ log = logging.getLogger("pilothouse")
 PAGE = 1000
 """Entries that are read at once."""
 DAY = 24 * 60 * 60 * 1000
-JOURNAL_LOOK = 1.0
-"""Seconds between two looks whether the journal still takes entries."""
 HOUSEKEEPING = 60 * 60.0
 """Seconds between two looks for what is no longer to be kept."""
 
@@ -139,8 +137,7 @@ class Registry:
 
     async def _mind_journal(self) -> None:
         """Let no CLI work on of which nothing can be kept any more."""
-        while self.journal.failed is None:  # noqa: ASYNC110 - nobody is told of it otherwise
-            await asyncio.sleep(JOURNAL_LOOK)
+        await self.journal.broken()
         log.error("nothing can be kept any more, so every CLI is ended: %s", self.journal.failed)
         ends = (each.close("nothing can be kept") for each in self.sessions.values())
         await asyncio.gather(*ends, return_exceptions=True)

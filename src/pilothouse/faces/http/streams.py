@@ -112,6 +112,7 @@ async def pump(watching: AsyncGenerator[Batch], give: Callable[[Batch], Awaitabl
         async for batch in watching:
             await give(batch)
             if len(batch.events) < MANY:
+                # Under load the next piece gathers meanwhile; after a silence nobody waits for it.
                 await asyncio.sleep(PAUSE_SECONDS)
 
 

@@ -34,7 +34,7 @@ class Fence:
     """The folder that links may not leave, wherever it lies itself."""
 
     def __init__(self, *folders: Path) -> None:
-        self._roots = tuple(os.path.join(os.path.realpath(each), "") for each in folders)  # noqa: PTH118
+        self._roots = tuple(os.path.realpath(each).rstrip("/") + "/" for each in folders)
 
     def target(self, path: str) -> str:
         """Where a link leads. Raises `Unreadable` if that is outside."""

@@ -76,7 +76,7 @@ def _replace(path: Path, data: bytes) -> None:
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(data)
-        os.replace(name, path)  # noqa: PTH105
+        Path(name).replace(path)
     except OSError:
-        os.unlink(name)  # noqa: PTH108
+        Path(name).unlink()
         raise

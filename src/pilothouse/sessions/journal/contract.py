@@ -105,6 +105,10 @@ class Journal(Protocol):
         """Why nothing can be written any more, if so: a full disk, say."""
         ...
 
+    async def broken(self) -> None:
+        """Return once nothing can be written any more."""
+        ...
+
     def post(self, drafts: Sequence[Draft], changes: Changes | None = None) -> Posted:
         """Number the entries and hand them to the writer."""
         ...

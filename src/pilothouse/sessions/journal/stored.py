@@ -80,6 +80,7 @@ class StoredJournal:
         self._tail = Tail(last)
         self._waiters = Waiters()
         self._failed: JournalError | None = None
+        self._broken = asyncio.Event()
         self._closed = False
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._reader = ThreadPoolExecutor(1, "journal-reader")
@@ -102,6 +103,10 @@ class StoredJournal:
     def failed(self) -> BaseException | None:
         """Why nothing can be written any more, if so."""
         return self._failed
+
+    async def broken(self) -> None:
+        """Return once nothing can be written any more."""
+        await self._broken.wait()
 
     # Writing
 
@@ -259,6 +264,7 @@ class StoredJournal:
                 "see to its disk, then start the server again"
             )
             self._failed.__cause__ = error
+            self._broken.set()
             self._waiters.fail(self._refusal())
 
     def _refusal(self) -> JournalError:
