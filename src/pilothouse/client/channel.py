@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, assert_never, cast
@@ -71,12 +71,20 @@ class Channel:
     """Request and response, both ways, over a transport."""
 
     def __init__(
-        self, transport: Transport, listener: Listener, serve: Serve, *, max_line: int | None = None
+        self,
+        transport: Transport,
+        listener: Listener,
+        serve: Serve,
+        *,
+        max_line: int | None = None,
+        first_request_id: str | None = None,
     ) -> None:
         self._transport = transport
         self._listener = listener
         self._serve = serve
-        self._connection = Connection(Role.CLIENT, max_line=max_line)
+        self._connection = Connection(
+            Role.CLIENT, max_line=max_line, first_request_id=first_request_id
+        )
         self._waiters: dict[str, asyncio.Future[ControlResponse]] = {}
         self._serving: dict[str, asyncio.Task[None]] = {}
         self._owned: set[asyncio.Task[None]] = set()
@@ -104,6 +112,32 @@ class Channel:
             await self._transport.start(self)
         except (TransportError, OSError) as error:
             raise CLINotStarted(str(error)) from error
+
+    # Going on with a CLI that another channel has spoken to
+
+    def expect(self, request: Request[Any], request_id: str) -> asyncio.Future[ControlResponse]:
+        """Wait for the answer to a request that was sent before."""
+        self._connection.expect(request_id, request)
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters[request_id] = waiter
+        waiter.add_done_callback(lambda _: self._waiters.pop(request_id, None))
+        return waiter
+
+    def reopen(self, asked: Sequence[ControlRequest]) -> None:
+        """Serve what the CLI asked before; its listener has heard of that already."""
+        for message in asked:
+            event = self._connection.reopen(message)
+            if event is not None:
+                self._start_serving(event)
+
+    async def detach(self) -> None:
+        """Speak to the CLI no more, and leave it as it is."""
+        self.ended_by = SessionEnded("its CLI goes on, and is no longer ours to speak to")
+        for waiter in list(self._waiters.values()):
+            if not waiter.done():
+                waiter.set_exception(self.ended_by)
+        await self._end_tasks()
+        self._gone.set()
 
     # Asking and telling
 
@@ -146,6 +180,10 @@ class Channel:
     async def aclose(self, grace: float) -> Exit:
         """End the CLI, in order and within bounds, and everything that waits for it."""
         exit = await self._transport.aclose(grace=grace)
+        await self._end_tasks()
+        return exit
+
+    async def _end_tasks(self) -> None:
         tasks = [*self._serving.values(), *self._owned]
         for task in tasks:
             task.cancel()
@@ -153,7 +191,6 @@ class Channel:
             _, stuck = await asyncio.wait(tasks, timeout=END_FOLLOWS)
             for task in stuck:
                 log.error("a handler ignores its cancellation and is left behind: %r", task)
-        return exit
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run something beside the conversation, to its end or to ours."""
@@ -194,7 +231,7 @@ class Channel:
 
     def exited(self, exit: Exit) -> None:
         self.ended_by = _ending(exit, self._listener.last_words())
-        for waiter in self._waiters.values():
+        for waiter in list(self._waiters.values()):
             if not waiter.done():
                 waiter.set_exception(self.ended_by)
         for task in self._serving.values():
@@ -289,7 +326,7 @@ def _ending(exit: Exit, last_words: str) -> SessionEnded:
     if exit.signal is not None:
         how = f"the CLI was ended by signal {exit.signal}"
     elif exit.code is None:
-        how = "the CLI is gone"
+        how = exit.reason or "the CLI is gone"
     else:
         how = f"the CLI ended with exit code {exit.code}"
         if exit.code != 0 and last_words and last_words not in exit.stderr_tail:

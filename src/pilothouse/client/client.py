@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import aclosing, suppress
+from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
 from typing import Any, Protocol, Self, TypeVar
@@ -30,8 +31,10 @@ from pilothouse.errors import (
 from pilothouse.protocol import (
     CanUseTool,
     ControlRequest,
+    ControlResponse,
     Elicitation,
     HookCallback,
+    Initialize,
     InitializeResult,
     InitMessage,
     Interrupt,
@@ -58,7 +61,7 @@ from .tools import ToolHost, tool_hosts
 from .turns import Stalled, Turn, TurnTracker, WaitingOn, repetition
 from .versions import Features, Version, parse_version
 
-__all__ = ["Client", "ClientEvent", "Sink"]
+__all__ = ["Carry", "Client", "ClientEvent", "Past", "Sink"]
 
 log = logging.getLogger("pilothouse")
 
@@ -86,14 +89,40 @@ class Sink(Protocol):
         ...
 
 
+Carry = Callable[[Launch], Transport]
+"""Makes the transport for a start: what else than pipes is to carry the CLI's bytes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Past:
+    """What a client must know of a CLI that was greeted before it: see `Client.attach`."""
+
+    tracker: TurnTracker
+    """What was sent to it and what it told, followed up to now."""
+    asked: Sequence[ControlRequest] = ()
+    """What it asked and nobody has answered."""
+    greeting: InitializeResult | None = None
+    """Its answer to the greeting; None: that is still to come."""
+    init: InitMessage | None = None
+    session_id: str | None = None
+
+
 class Client(Controls):
-    """Connects options, a transport and handlers to one CLI, from its start to its end."""
+    """Connects options, a transport and handlers to one CLI, from its start to its end.
+
+    `carry` makes the transport from what the options come to, `program` is the CLI where that is
+    not to be found here, and `greeting_id` the id of the first request, for whoever may have to
+    `attach` another client later.
+    """
 
     def __init__(
         self,
         options: Options | None = None,
         *,
         transport: Transport | None = None,
+        carry: Carry | None = None,
+        program: str | None = None,
+        greeting_id: str | None = None,
         sink: Sink | None = None,
     ):
         self.options = options or Options()
@@ -104,6 +133,10 @@ class Client(Controls):
         self._gate = BypassGate(allowed=self.options.allow_bypass)
         self._tools: dict[str, ToolHost] = {}
         self._transport = transport
+        self._carry = carry or self._over_pipes
+        # Where the bytes go another way, no program has to be found here.
+        self._program = program or (None if transport is None else "claude")
+        self._greeting_id = greeting_id
         self._sink = sink
         self._launch: Launch | None = None
         self._channel: Channel | None = None
@@ -136,15 +169,54 @@ class Client(Controls):
             raise UsageError("this client was connected before; make a new one")
         try:
             self._tools = tool_hosts(self.options.mcp_servers)
-            # Where the bytes go another way, no program has to be found here.
-            cli = None if self._transport is None else "claude"
-            self._launch = launch = prepare(self.options, list(self._tools), cli=cli)
+            self._launch = launch = prepare(self.options, list(self._tools), cli=self._program)
         except (TypeError, ValueError) as error:
             raise InvalidOption(str(error)) from error
         self._session_id = launch.session_id
-        transport = self._transport or StdioTransport(
-            launch.argv, cwd=launch.cwd, env=launch.env, on_stderr=self.options.on_stderr
-        )
+        self._channel = self._channel_over(self._transport or self._carry(launch))
+        try:
+            for name, host in self._tools.items():
+                await host.start(partial(self.mcp_message, name))
+            await self._channel.start()
+            self._watch()
+            return self._greeted(await self.request(launch.initialize))
+        except BaseException:
+            await self.aclose()
+            raise
+
+    async def attach(self, past: Past) -> None:
+        """Go on with a CLI that runs and was greeted before. It notices nothing.
+
+        What it had asked and nobody has answered is served again. In-process tools cannot be
+        taken over, and are refused.
+        """
+        if self._channel is not None or self._transport is None:
+            raise UsageError("only a new client with a transport can be attached")
+        if tool_hosts(self.options.mcp_servers):
+            raise InvalidOption("the in-process tools of another client cannot be taken over")
+        self._session_id, self._tracker = past.session_id, past.tracker
+        self._channel = channel = self._channel_over(self._transport)
+        waiting = None
+        if past.greeting is None:
+            waiting = channel.expect(Initialize(), self._greeting_id or "")
+        else:
+            self._greeted(past.greeting)
+        if past.init is not None:
+            self._learn(past.init)
+        await channel.start()
+        self._watch()
+        channel.reopen(past.asked)
+        if waiting is not None:
+            channel.spawn(self._greeted_late(waiting))
+
+    async def detach(self) -> None:
+        """Leave the CLI alone, and tell it nothing. Its transport is the caller's to let go of."""
+        if self._stall is not None:
+            self._stall.stop()
+        self._inbox.close()
+        await self._connected().detach()
+
+    def _channel_over(self, transport: Transport) -> Channel:
         server = Server(
             self.options,
             self._gate,
@@ -153,27 +225,36 @@ class Client(Controls):
             spawn=lambda work: self._live().spawn(work),
         )
         listener = Listener(self._messages_received, self._last_words, self._ended)
-        self._channel = Channel(transport, listener, server.serve, max_line=self.options.max_line)
-        try:
-            for name, host in self._tools.items():
-                await host.start(partial(self.mcp_message, name))
-            await self._channel.start()
-            return await self._greet(launch)
-        except BaseException:
-            await self.aclose()
-            raise
+        return Channel(
+            transport,
+            listener,
+            server.serve,
+            max_line=self.options.max_line,
+            first_request_id=self._greeting_id,
+        )
 
-    async def _greet(self, launch: Launch) -> InitializeResult:
+    def _over_pipes(self, launch: Launch) -> Transport:
+        return StdioTransport(
+            launch.argv, cwd=launch.cwd, env=launch.env, on_stderr=self.options.on_stderr
+        )
+
+    def _watch(self) -> None:
         self._update_idle()
         if self.options.stall_after is not None:
             self._stall = StallWatch(self._report_stall, self.options.stall_after)
-        self.initialization = greeting = await self.request(launch.initialize)
+
+    def _greeted(self, greeting: InitializeResult) -> InitializeResult:
+        self.initialization = greeting
         self.features = Features(
             version=parse_version(greeting.claude_code_version),
             capabilities=frozenset(greeting.capabilities),
             greeted_with_pid=greeting.pid is not None,
         )
         return greeting
+
+    async def _greeted_late(self, answer: Awaitable[ControlResponse]) -> None:
+        with suppress(SessionEnded):
+            self._greeted(read_reply(Initialize(), await answer))
 
     async def aclose(self) -> None:
         """Stop a running turn, end the CLI in order, and leave nothing behind."""

@@ -65,6 +65,10 @@ class Launch:
     initialize: Initialize
     _files: _Files
 
+    def read_files(self) -> dict[str, str]:
+        """What is in the files that `argv` names and `clean_up` removes, by path."""
+        return self._files.read()
+
     def clean_up(self) -> None:
         self._files.remove()
 
@@ -81,6 +85,10 @@ class _Files:
         path = self.folder / name
         path.write_bytes(text.encode("utf-8", "replace") if isinstance(text, str) else text)
         return str(path)
+
+    def read(self) -> dict[str, str]:
+        written = sorted(self.folder.iterdir()) if self.folder is not None else []
+        return {str(path): path.read_text("utf-8") for path in written}
 
     def remove(self) -> None:
         if self.folder is not None:

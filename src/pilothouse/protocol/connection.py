@@ -80,8 +80,10 @@ class Connection:
         *,
         max_line: int | None = None,
         new_request_id: Callable[[], str] = _new_request_id,
+        first_request_id: str | None = None,
     ) -> None:
         self.role = role
+        self._first_request_id = first_request_id
         self._max_line = max_line
         self._splitter = _LineSplitter(max_line)
         self._new_request_id = new_request_id
@@ -182,11 +184,24 @@ class Connection:
 
     def send_request(self, request: Request[Any]) -> str:
         """Ask the peer; the id names the answer."""
-        request_id = self._new_request_id()
+        request_id = self._first_request_id or self._new_request_id()
         body = encode_request(request)
         self._write({"type": "control_request", "request_id": request_id, "request": body})
         self._ours[request_id] = request
+        self._first_request_id = None
         return request_id
+
+    def expect(self, request_id: str, request: Request[Any]) -> None:
+        """Take the answer to a request that an earlier connection has sent."""
+        self._ours[request_id] = request
+        self._first_request_id = None
+
+    def reopen(self, message: ControlRequest) -> RequestReceived | None:
+        """Take a request of the peer's that came to an earlier connection; None: it is here."""
+        if message.request_id in self._theirs:
+            return None
+        self._theirs[message.request_id] = message
+        return RequestReceived(message)
 
     def forget(self, request_id: str) -> None:
         """Wait no longer for an answer to this request of ours."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from .base import Exit, Receiver, SpawnFailed, Transport, TransportClosed, TransportError
-from .memory import MemoryTransport, pair
-from .stdio import StdioTransport
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .base import Exit, Receiver, SpawnFailed, Transport, TransportClosed, TransportError
+    from .memory import MemoryTransport, pair
+    from .stdio import StdioTransport
 
 __all__ = [
     "Exit",
@@ -17,3 +21,14 @@ __all__ = [
     "TransportError",
     "pair",
 ]
+
+_HOME_OF = {"MemoryTransport": "memory", "pair": "memory", "StdioTransport": "stdio"}
+
+
+def __getattr__(name: str) -> object:
+    # A relay needs the contract alone, and not asyncio, which costs each of them 3 MB.
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value: object = getattr(import_module(f"{__name__}.{_HOME_OF.get(name, 'base')}"), name)
+    globals()[name] = value
+    return value

@@ -37,6 +37,8 @@ class Exit:
     code: int | None
     signal: int | None
     stderr_tail: str
+    reason: str = ""
+    """Why it is gone, where that was not its own doing."""
 
 
 class Receiver(Protocol):
