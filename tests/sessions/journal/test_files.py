@@ -106,16 +106,16 @@ async def test_a_migration_runs_once_and_brings_the_file_to_its_version(
     await filled(path, 3)
     runs: list[str] = []
 
-    def m2_more(db: sqlite3.Connection) -> None:
-        runs.append("m2")
+    def m3_more(db: sqlite3.Connection) -> None:
+        runs.append("m3")
         db.execute("ALTER TABLE keys ADD COLUMN more TEXT")
 
-    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, m2_more))
+    monkeypatch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, m3_more))
     for _ in range(2):
         journal = await SqliteJournal.open(path)
         assert seqs(await journal.read(0)) == [1, 2, 3]
         await journal.aclose()
-    assert runs == ["m2"]
+    assert runs == ["m3"]
 
 
 async def test_a_migration_that_fails_leaves_the_file_as_it_was(
@@ -123,12 +123,12 @@ async def test_a_migration_that_fails_leaves_the_file_as_it_was(
 ) -> None:
     await filled(path, 3)
 
-    def m2_wrong(db: sqlite3.Connection) -> None:
+    def m3_wrong(db: sqlite3.Connection) -> None:
         db.execute("DROP TABLE events")
         db.execute("DROP TABLE no_such_table")
 
     with monkeypatch.context() as patch:
-        patch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, m2_wrong))
+        patch.setattr(schema, "MIGRATIONS", (*schema.MIGRATIONS, m3_wrong))
         with pytest.raises(JournalError, match="no_such_table"):
             await SqliteJournal.open(path)
     journal = await SqliteJournal.open(path)
@@ -269,11 +269,11 @@ async def test_a_backup_is_a_whole_journal_taken_while_entries_arrive(
         await either.backup(copy / "below")
 
 
-def test_all_sql_stands_in_two_files() -> None:
+def test_all_sql_stands_in_four_files() -> None:
     folder = Path(database.__file__).parent
     users = [
         each.name
         for each in folder.parents[1].rglob("*.py")
         if "import sqlite3" in each.read_text()
     ]
-    assert sorted(users) == ["database.py", "schema.py"]
+    assert sorted(users) == ["changes.py", "database.py", "runs.py", "schema.py"]

@@ -24,7 +24,11 @@ __all__ = [
     "Journal",
     "KeyRow",
     "Posted",
+    "ReceivedRow",
+    "RunRow",
+    "SendingRow",
     "Snapshot",
+    "TakenRow",
 ]
 
 MAX_BATCH_BYTES: Final = 256 << 10
@@ -77,8 +81,54 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     body: bytes
 
 
+class ReceivedRow(NamedTuple):
+    """How far the lines of a run's CLI have come; it replaces the row before it."""
+
+    session_id: str
+    run: str
+    upto: int
+
+
+class SendingRow(NamedTuple):
+    """Something for a run's CLI, under its own number."""
+
+    session_id: str
+    run: str
+    number: int
+    kind: int
+    ref: str
+    """What it is: the id of the message or of the request that it answers; empty: nothing."""
+    body: bytes
+
+
+class TakenRow(NamedTuple):
+    """The CLI has what was sent up to here: the bodies can go, the refs stay."""
+
+    run: str
+    upto: int
+
+
+class RunRow(NamedTuple):
+    """What is kept of a run that goes on."""
+
+    received: int = 0
+    """The last line of the CLI's that is committed."""
+    sent: int = 0
+    """The last number that was used for sending."""
+    untaken: Sequence[SendingRow] = ()
+    """What the CLI may not have yet, in order."""
+    refs: frozenset[str] = frozenset()
+    """Everything that was ever sent to it."""
+
+
 class Changes(Struct, frozen=True, kw_only=True):
     """Rows that are written in the same transaction as the entries they come from."""
+
+    received: Sequence[ReceivedRow] = ()
+    sending: Sequence[SendingRow] = ()
+    taken: Sequence[TakenRow] = ()
+    ended_runs: Sequence[str] = ()
+    """Runs whose CLI is gone: nothing of them need be kept but their entries."""
 
     questions: Sequence[Question] = ()
     """New, or in their new state: a row is replaced by its id."""
@@ -167,6 +217,10 @@ class Journal(Protocol):
         since: int | None = None,
         day: str | None = None,
     ) -> list[CostLine]: ...
+
+    async def run(self, run: str) -> RunRow:
+        """How far a run has come; of one that is unknown, nothing."""
+        ...
 
     async def prune_partials(self, session_id: str, first: int, last: int) -> int:
         """Remove the pieces of an ended turn between two entries; how many there were."""

@@ -1,6 +1,6 @@
 """The journal's rows in one SQLite file, or in memory.
 
-All SQL of the project stands here and in `schema`.
+All SQL of the project stands here and in `changes`, `runs` and `schema`.
 
 Many rows go in with one statement, and a page of entries comes out as one row: Python's sqlite3
 lets go of the interpreter at every step of a statement, and beside a busy event loop each step
@@ -12,7 +12,6 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
-import time
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
@@ -28,7 +27,9 @@ from pilothouse.sessions.contract import Batch, CostLine, Event, Gap, Question, 
 from pilothouse.sessions.entries import KINDS, PARTIAL
 
 from . import files
-from .contract import MAX_BATCH_BYTES, Changes, KeyRow, Snapshot
+from .changes import write_changes
+from .contract import MAX_BATCH_BYTES, KeyRow, RunRow, Snapshot
+from .runs import read_run, remove_runs, write_runs
 from .schema import (
     INCREMENTAL,
     Damaged,
@@ -38,6 +39,7 @@ from .schema import (
     look_for_damage,
     migrate,
     opening_error,
+    portions,
     refuse_strangers,
     scalar,
     transaction,
@@ -50,7 +52,6 @@ CHUNK: Final = 1000
 """Entries that one step of a removal takes: about 8 ms."""
 BLOCK: Final = 16_384
 """No gap reaches over a multiple of this, so that those around a cursor are found by an index."""
-MAX_ROWS: Final = 1024
 MAX_PAGE_BYTES: Final = 8 << 20
 """What the bodies of a page that is read back may have together."""
 FREED_PAGES: Final = 32
@@ -137,19 +138,16 @@ class Database:
             self._insert([event for post in posts for event in post.events])
             for post in posts:
                 if post.changes is not None:
-                    self._change(post.changes, post.events)
+                    write_changes(self._db, post.changes, post.events, self._number)
+            write_runs(self._db, [p.changes for p in posts if p.changes], self._number)
 
     def _insert(self, events: list[Event]) -> None:
-        start, size = 0, MAX_ROWS
-        while start < len(events):
-            while size > len(events) - start:
-                size //= 2
+        for part in portions(events):
             values: list[Any] = []
-            for seq, name, kind, at, body in map(_members, events[start : start + size]):
+            for seq, name, kind, at, body in map(_members, part):
                 key = self._numbers.get(name) or self._number(name)
                 values += (seq, key, _KIND_NUMBERS[kind], at, body)
-            self._db.execute(insert_events(size), values)
-            start += size
+            self._db.execute(insert_events(len(part)), values)
 
     def _number(self, name: str) -> int:
         known = self._numbers.get(name)
@@ -159,34 +157,6 @@ class Database:
         assert key is not None
         self._numbers[name], self._names[key] = key, name
         return key
-
-    def _change(self, changes: Changes, events: Sequence[Event]) -> None:
-        opened, last = (events[0].seq, events[-1].seq) if events else (0, 0)
-        self._db.executemany(
-            "INSERT INTO questions (id, session, state, opened, body) VALUES (?, ?, ?, ?, ?)"
-            " ON CONFLICT (id) DO UPDATE SET state = excluded.state, body = excluded.body",
-            [
-                (q.id, self._number(q.session_id), q.state, opened, msgspec.json.encode(q))
-                for q in changes.questions
-            ],
-        )
-        self._db.executemany(
-            "INSERT INTO costs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            [
-                (last, self._number(c.session_id), c.project, c.at, c.day, c.usd, *_sums(c.tokens))
-                for c in changes.costs
-            ],
-        )
-        now = int(time.time() * 1000)
-        self._db.executemany(
-            "INSERT INTO keys VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
-            [(row.key, row.digest, row.result, now) for row in changes.keys],
-        )
-        self._db.executemany(
-            "INSERT INTO snapshots VALUES (?, ?, ?) ON CONFLICT (session) DO UPDATE"
-            " SET upto = excluded.upto, body = excluded.body WHERE excluded.upto >= upto",
-            [(self._number(row.session_id), row.upto, row.body) for row in changes.snapshots],
-        )
 
     # Removing
 
@@ -239,6 +209,7 @@ class Database:
                 if scalar(self._db, "SELECT 1 FROM events WHERE session = ? LIMIT 1", key) is None:
                     self._db.execute("DELETE FROM snapshots WHERE session = ?", (key,))
                     self._db.execute("DELETE FROM questions WHERE session = ?", (key,))
+                    remove_runs(self._db, key)
             yield removed
 
     def _rests(self, key: int, before: int) -> bool:
@@ -428,6 +399,11 @@ class Database:
             for part, usd, turns, *tokens in rows
         ]
 
+    def run(self, run: str) -> RunRow:
+        """How far a run has come, as of one moment."""
+        with transaction(self._reading, self._read_lock, "DEFERRED"):
+            return read_run(self._reading, run)
+
     def _rows(self, sql: str, *values: Any) -> list[Any]:
         with self._read_lock:
             return self._reading.execute(sql, values).fetchall()
@@ -471,10 +447,6 @@ def prepared(path: Path | None, *, check: bool) -> Database:
             raise opening_error(error, database.name) from error
         raise
     return database
-
-
-def _sums(tokens: Tokens) -> tuple[int, int, int, int]:
-    return tokens.input, tokens.output, tokens.cache_read, tokens.cache_write
 
 
 def _fitting(sizes: Sequence[int], most: int) -> int:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import Generator
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from pilothouse.errors import JournalError, JournalTooNew
 
@@ -22,10 +22,13 @@ __all__ = [
     "look_for_damage",
     "migrate",
     "opening_error",
+    "portions",
     "refuse_strangers",
     "scalar",
     "transaction",
 ]
+
+T = TypeVar("T")
 
 APPLICATION: Final = 0x50486A6C
 BUSY_SECONDS: Final = 30.0
@@ -33,6 +36,8 @@ INCREMENTAL: Final = 2
 """What SQLite says of a file whose free pages can be given back to the disk."""
 CHECKED_BYTES: Final = 32 << 20
 """Files up to this size are checked in full whenever they are opened."""
+MAX_ROWS: Final = 1024
+"""Rows that one statement writes."""
 
 _DAMAGED: Final = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 
@@ -76,7 +81,20 @@ def m1_everything(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
-MIGRATIONS: Final = (m1_everything,)
+def m2_runs(db: sqlite3.Connection) -> None:
+    """How far the runs of CLIs have come, and what is sent to them (no body: it was taken)."""
+    for statement in (
+        "CREATE TABLE runs (key INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,"
+        " session INTEGER NOT NULL, received INTEGER NOT NULL)",
+        "CREATE INDEX runs_by_session ON runs (session)",
+        "CREATE TABLE sendings (run INTEGER NOT NULL, number INTEGER NOT NULL,"
+        " kind INTEGER NOT NULL, ref TEXT NOT NULL, body BLOB, PRIMARY KEY (run, number))",
+        "CREATE INDEX sendings_untaken ON sendings (run, number) WHERE body IS NOT NULL",
+    ):
+        db.execute(statement)
+
+
+MIGRATIONS: Final = (m1_everything, m2_runs)
 
 
 def migrate(db: sqlite3.Connection, lock: threading.Lock) -> None:
@@ -142,6 +160,16 @@ def transaction(
 def scalar(db: sqlite3.Connection, sql: str, *values: Any) -> Any:
     row = db.execute(sql, values).fetchone()
     return None if row is None else row[0]
+
+
+def portions(rows: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Cut them into powers of two, so that few statements are ever made."""
+    start, size = 0, MAX_ROWS
+    while start < len(rows):
+        while size > len(rows) - start:
+            size //= 2
+        yield rows[start : start + size]
+        start += size
 
 
 @cache

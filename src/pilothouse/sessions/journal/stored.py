@@ -17,7 +17,7 @@ from pilothouse.errors import JournalError
 from pilothouse.sessions.contract import Batch, CostLine, Event, Gap, Question, QuestionState
 from pilothouse.sessions.entries import KINDS
 
-from .contract import Changes, Draft, KeyRow, Posted, Snapshot
+from .contract import Changes, Draft, KeyRow, Posted, RunRow, Snapshot
 from .tail import Tail, Waiters
 from .writer import Ears, Job, Post, Removed, Writer
 
@@ -65,6 +65,7 @@ class Store(Protocol):
         self, by: str, session_id: str | None, since: int | None, day: str | None
     ) -> list[CostLine]: ...
 
+    def run(self, run: str) -> RunRow: ...
     def backup(self, path: Path) -> None: ...
     def close(self) -> None: ...
 
@@ -216,6 +217,10 @@ class StoredJournal:
     ) -> list[CostLine]:
         """Sums; a turn's group is its session and the number of the entry that ended it."""
         return await self._ask(self._store.costs, by, session_id, since, day)
+
+    async def run(self, run: str) -> RunRow:
+        """How far a run has come; of one that is unknown, nothing."""
+        return await self._ask(self._store.run, run)
 
     async def backup(self, path: Path) -> None:
         """A consistent copy, while the journal is in use. The file must not exist yet."""
