@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilothouse.relay import framing, registry, tokens
-from pilothouse.relay.addresses import BadAddress, parse
+from pilothouse.relay.addresses import BadAddress, parse, reachable
 from pilothouse.relay.framing import Frame, FrameError, Hello, Kind
 from pilothouse.relay.main import main
 from pilothouse.relay.timers import Timers
@@ -60,6 +61,37 @@ def test_a_unix_socket_is_named_by_its_path() -> None:
 def test_what_names_no_door_or_could_carry_a_secret_is_refused(given: str) -> None:
     with pytest.raises(BadAddress):
         parse(given, "s")
+
+
+def long_path(folder: Path) -> Path:
+    place = folder / ("a" * 100) / ("b" * 100) / "door"
+    place.parent.mkdir(parents=True)
+    return place
+
+
+def test_a_socket_with_a_long_path_is_reached_through_its_folder(tmp_path: Path) -> None:
+    place = long_path(tmp_path)
+    assert parse(f"unix:{place}", "s").unix == str(place)
+    with socket.socket(socket.AF_UNIX) as server, socket.socket(socket.AF_UNIX) as client:
+        with reachable(str(place)) as name:
+            server.bind(name)
+        server.listen()
+        assert place.is_socket()
+        before = os.listdir("/proc/self/fd")  # noqa: PTH208
+        with reachable(str(place)) as name:
+            client.connect(name)
+        assert os.listdir("/proc/self/fd") == before  # noqa: PTH208
+
+
+def test_a_long_path_is_refused_where_nothing_leads_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(BadAddress, match="set runtime_dir to a shorter folder"):
+        parse(f"unix:{tmp_path / ('a' * 108)}", "s")
+    place = long_path(tmp_path)
+    monkeypatch.setattr(sys, "platform", "darwin")
+    with pytest.raises(BadAddress, match="set runtime_dir to a shorter folder"):
+        parse(f"unix:{place}", "s")
 
 
 # Tokens

@@ -5,19 +5,26 @@ from __future__ import annotations
 import ipaddress
 import os
 import socket
+import sys
 import threading
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator
 
     Address = tuple[int, tuple[Any, ...] | str]
     """A socket's family, and what its `connect` takes."""
 
-__all__ = ["BadAddress", "Resolver", "Target", "parse"]
+__all__ = ["BadAddress", "Resolver", "Target", "parse", "reachable"]
 
 SCHEMES: Final = {"ws": False, "http": False, "wss": True, "https": True}
+LONGEST: Final = 107 if sys.platform == "linux" else 103
+"""Bytes of a path that fit into a Unix socket's address."""
+LONGEST_NAME: Final = LONGEST - len("/proc/self/fd/9999999999/")
+"""Bytes of a name, where the folder can be told by a descriptor."""
 
 
 class BadAddress(ValueError):
@@ -45,6 +52,7 @@ def parse(connect: str, session_id: str) -> Target:
     if connect.startswith("unix:"):
         if not (place := connect.removeprefix("unix:")):
             raise BadAddress("unix: names no socket")
+        _check_length(place)
         return Target(f"ws://localhost{path}", "localhost", 0, secure=False, unix=place)
     try:
         parts = urlsplit(connect)
@@ -59,6 +67,31 @@ def parse(connect: str, session_id: str) -> Target:
     scheme = "wss" if secure else "ws"
     url = f"{scheme}://{parts.netloc}{parts.path.rstrip('/')}{path}"
     return Target(url, parts.hostname, port, secure=secure)
+
+
+def _check_length(place: str) -> None:
+    path = Path(place)
+    fits = len(bytes(path)) <= LONGEST
+    if not fits and (sys.platform != "linux" or len(os.fsencode(path.name)) > LONGEST_NAME):
+        told = f"{place} is too long for the path of a socket"
+        raise BadAddress(f"{told}; set runtime_dir to a shorter folder")
+
+
+@contextmanager
+def reachable(place: str) -> Generator[str]:
+    """A name of this Unix socket that its address can hold, for as long as the context lasts.
+
+    Linux leads from a descriptor of the folder to what is in it, however long its path is.
+    """
+    path = Path(place)
+    if len(bytes(path)) <= LONGEST or sys.platform != "linux":
+        yield str(path)
+        return
+    fd = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        yield f"/proc/self/fd/{fd}/{path.name}"
+    finally:
+        os.close(fd)
 
 
 def _is_loopback(host: str) -> bool:

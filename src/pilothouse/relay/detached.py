@@ -1,8 +1,9 @@
 """Run as a script by `starting`: becomes a relay that is nobody's child, and tells its pid.
 
-    detached.py COUNT FOLDER ... ARGUMENT ...
+    detached.py HELD COUNT FOLDER ... ARGUMENT ...
 
-The folders are where our packages are found: the environment is the CLI's, not Python's.
+The folders are where our packages are found: the environment is the CLI's, not Python's. HELD are
+the descriptors, with commas between them, that are to be open for as long as the CLI lives.
 """
 
 from __future__ import annotations
@@ -11,12 +12,16 @@ import os
 import sys
 
 
-def main(count: str, *words: str) -> int:
+def main(held: str, count: str, *words: str) -> int:
     folders = list(words[: int(count)])
     # Before anything else is imported, so that there is one thread and nothing to be held twice.
     if pid := os.fork():
         os.write(1, b"%d" % pid)
         os._exit(0)
+    locks = [int(fd) for fd in held.split(",") if fd]
+    for fd in locks:
+        # The CLI is not to have them.
+        os.set_inheritable(fd, False)
     # The pipe on which the pid was told is not ours to keep.
     os.dup2(2, 1)
     # Before other installed packages, but not before Python's own.
@@ -25,7 +30,7 @@ def main(count: str, *words: str) -> int:
     sys.path[:] = own + folders + others
     from pilothouse.relay.main import main as run
 
-    return run(words[int(count) :])
+    return run(words[int(count) :], held=locks)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import os
 import socket
 from collections import deque
 from contextlib import suppress
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from websockets.client import ClientProtocol
 from websockets.exceptions import WebSocketException
@@ -19,6 +19,7 @@ from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.uri import parse_uri
 
+from .addresses import reachable
 from .watching import READ, WRITE
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class Link:
         try:
             self._socket = socket.socket(family, socket.SOCK_STREAM)
             self._socket.setblocking(False)
-            self._socket.connect(address)
+            _dial(self._socket, address)
         except BlockingIOError:
             self._want(WRITE)
         except OSError as failure:
@@ -298,6 +299,15 @@ class Link:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+
+def _dial(dialling: socket.socket, address: tuple[Any, ...] | str) -> None:
+    if not isinstance(address, str):
+        dialling.connect(address)
+        return
+    # A Unix socket takes us at once or not at all, so its short name is not needed for longer.
+    with reachable(address) as place:
+        dialling.connect(place)
 
 
 def _is_want(error: OSError) -> bool:

@@ -23,8 +23,13 @@ __all__ = ["main"]
 USAGE_ERROR = 2
 
 
-def main(arguments: Sequence[str] | None = None, pace: Pace = PACE) -> int:
-    """Run one relay; the exit code is 0 if the door has everything the CLI said."""
+def main(
+    arguments: Sequence[str] | None = None, pace: Pace = PACE, held: Sequence[int] = ()
+) -> int:
+    """Run one relay; the exit code is 0 if the door has everything the CLI said.
+
+    The descriptors of `held` are closed when the CLI has ended.
+    """
     words = list(sys.argv[1:] if arguments is None else arguments)
     # By hand: argparse has its own mind about a `--` among the CLI's arguments.
     end = words.index("--") if "--" in words else len(words)
@@ -35,7 +40,7 @@ def main(arguments: Sequence[str] | None = None, pace: Pace = PACE) -> int:
         parser.error("the CLI is missing: end with -- claude ...")
     try:
         door = _door(chosen)
-        assignment = _assignment(chosen, command)
+        assignment = _assignment(chosen, command, held)
     except (addresses.BadAddress, tokens.TokenRefused, OSError) as error:
         sys.stderr.write(f"pilothouse relay: {error}\n")
         return USAGE_ERROR
@@ -89,7 +94,7 @@ def _door(chosen: argparse.Namespace) -> Door:
     return Door(target, token, tls)
 
 
-def _assignment(chosen: argparse.Namespace, command: list[str]) -> Assignment:
+def _assignment(chosen: argparse.Namespace, command: list[str], held: Sequence[int]) -> Assignment:
     return Assignment(
         argv=command,
         env=dict(os.environ),
@@ -99,6 +104,7 @@ def _assignment(chosen: argparse.Namespace, command: list[str]) -> Assignment:
         folder=_folder(chosen.spool, chosen.run),
         limit=chosen.spool_limit,
         last_will=chosen.last_will,
+        held=held,
     )
 
 

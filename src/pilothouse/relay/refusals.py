@@ -18,6 +18,8 @@ class Refusal(IntEnum):
     REPLACED = 4009
     """Another connection of the same run came later, and the newest wins."""
     SESSION_ENDED = 4010
+    OTHER_SERVER = 4011
+    """The token was issued by another server at this address, which may come back."""
     FRAME_REFUSED = 4400
     """What came is no frame, or not the one that had to come next: connect anew."""
 

@@ -46,6 +46,8 @@ class Assignment(NamedTuple):
     folder: Path
     limit: int = DEFAULT_LIMIT
     last_will: float = LAST_WILL
+    held: Sequence[int] = ()
+    """Descriptors that are open for as long as the CLI lives: locks on what it writes."""
 
 
 class Relay:
@@ -196,6 +198,9 @@ class Relay:
         how = f"signal {exit_.signal}" if exit_.signal else f"code {exit_.code}"
         self.say(f"the CLI ended: {how}")
         self._exit = exit_
+        # Before anybody hears of its end: whoever does may want to start the next one.
+        for fd in self._assignment.held:
+            os.close(fd)
         if self._courier is not None:
             self._courier.finish(exit_)
         if self._leaving:

@@ -38,11 +38,13 @@ def start(
     last_will: float,
     ca: str | None = None,
     spool_limit: int | None = None,
+    hold: Sequence[int] = (),
 ) -> int:
     """Start a relay for this CLI and return its pid; raises `SpawnFailed`.
 
     Blocks for some hundredths of a second. `spool` is the relay's own folder: it keeps its log and
     its registry file there, and removes it when it ends. What the token is, only the relay reads.
+    The descriptors of `hold` stay open in the relay, but not in the CLI, until the CLI has ended.
     """
     options = ["--connect", connect, "--session", session_id, "--run", run]
     options += ["--spool", str(spool.absolute()), "--last-will", repr(last_will)]
@@ -52,7 +54,7 @@ def start(
     try:
         spool.mkdir(mode=0o700, parents=True, exist_ok=True)
         words = [*options, "--token-fd", str(token_fd), "--", *argv]
-        return _detach(words, env, cwd, spool / LOG_NAME, token_fd)
+        return _detach(words, env, cwd, spool / LOG_NAME, token_fd, hold)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise SpawnFailed("the relay", str(error)) from error
     finally:
@@ -69,11 +71,17 @@ def _token_pipe(token: str) -> int:
 
 
 def _detach(
-    words: list[str], env: Mapping[str, str], cwd: str | Path | None, log: Path, token_fd: int
+    words: list[str],
+    env: Mapping[str, str],
+    cwd: str | Path | None,
+    log: Path,
+    token_fd: int,
+    hold: Sequence[int],
 ) -> int:
     folders = _import_folders()
     script = str(Path(__file__).with_name("detached.py"))
-    boot = [sys.executable, "-I", script, str(len(folders)), *folders, *words]
+    held = ",".join(map(str, hold))
+    boot = [sys.executable, "-I", script, held, str(len(folders)), *folders, *words]
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as out:
         done = subprocess.run(
             boot,
@@ -82,7 +90,7 @@ def _detach(
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=out,
-            pass_fds=[token_fd],
+            pass_fds=[token_fd, *hold],
             start_new_session=True,
             timeout=START_DEADLINE,
             check=True,
