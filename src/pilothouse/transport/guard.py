@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 LENGTH = struct.Struct("<I")
 SPAWN, SIGNAL, END = range(3)
 SPAWN_FDS = 4
+MOST_FDS = 8
 
 # A report on a program's status pipe: what happened, and a pid, an errno or a wait status.
 REPORT = struct.Struct("<Bi")
@@ -172,8 +173,10 @@ class Guard:
 
     def _serve(self, kind: int, ident: int, detail: Any) -> None:
         if kind == SPAWN:
-            fds, self._fds = self._fds[:SPAWN_FDS], self._fds[SPAWN_FDS:]
-            self._spawn(ident, fds, *detail)
+            *launch, handed = detail
+            count = SPAWN_FDS + len(handed)
+            fds, self._fds = self._fds[:count], self._fds[count:]
+            self._spawn(ident, fds, dict(zip(handed, fds[SPAWN_FDS:], strict=True)), *launch)
         elif kind == SIGNAL:
             self._signal(ident, detail)
         elif kind == END:
@@ -190,14 +193,16 @@ class Guard:
         self,
         ident: int,
         fds: list[int],
+        handed: dict[bytes, int],
         program: bytes,
         argv: list[bytes],
         env: dict[bytes, bytes],
         cwd: bytes,
     ) -> None:
-        *stdio, status_fd = fds
+        stdio, status_fd = fds[: SPAWN_FDS - 1], fds[SPAWN_FDS - 1]
         token = os.urandom(8).hex().encode()
         env[MARKER] = _nested(token)
+        env.update({name: b"%d" % fd for name, fd in handed.items()})
         launch_fd, report_fd = os.pipe()
         guard = os.getpid()
         try:
@@ -207,8 +212,8 @@ class Guard:
             _close(*fds, launch_fd, report_fd)
             return
         if pid == 0:
-            self._become(guard, program, argv, env, cwd, stdio, report_fd)
-        _close(*stdio, report_fd)
+            self._become(guard, program, argv, env, cwd, stdio, [*handed.values()], report_fd)
+        _close(*stdio, *handed.values(), report_fd)
         self._wards[ident] = ward = Ward(pid, token, launch_fd, status_fd)
         self._watch(launch_fd, lambda: self._launched(ward))
         # No events asked for: only POLLERR comes, when nobody holds the pipe's other end any more.
@@ -222,6 +227,7 @@ class Guard:
         env: dict[bytes, bytes],
         cwd: bytes,
         stdio: list[int],
+        handed: list[int],
         report_fd: int,
     ) -> NoReturn:
         stage = NO_EXEC
@@ -233,6 +239,8 @@ class Guard:
                 os._exit(127)
             for target, fd in enumerate(stdio):
                 os.dup2(fd, target)
+            for fd in handed:
+                os.set_inheritable(fd, True)
             stage = NO_CWD
             os.chdir(cwd)
             stage = NO_EXEC
@@ -338,7 +346,7 @@ def _default_signals() -> None:
 
 
 def _receive(channel: socket.socket) -> tuple[bytes, list[int]]:
-    space = socket.CMSG_SPACE(SPAWN_FDS * 4)
+    space = socket.CMSG_SPACE(MOST_FDS * 4)
     data, ancillary, _, _ = channel.recvmsg(65536, space, getattr(socket, "MSG_CMSG_CLOEXEC", 0))
     fds: list[int] = []
     for level, kind, payload in ancillary:

@@ -22,8 +22,8 @@ from .base import SpawnFailed
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    # program, argv, environment, directory
-    Launch: TypeAlias = tuple[bytes, list[bytes], dict[bytes, bytes], bytes]
+    # program, argv, environment, directory, variables that tell of further descriptors
+    Launch: TypeAlias = tuple[bytes, list[bytes], dict[bytes, bytes], bytes, list[bytes]]
     Detail: TypeAlias = Launch | int | None
 
 SEND_TIMEOUT: Final = 2.0
@@ -131,13 +131,20 @@ atexit.register(_shared.close)
 
 
 def spawn(
-    argv: Sequence[str], *, cwd: str | None, env: Mapping[str, str], fds: Sequence[int]
+    argv: Sequence[str],
+    *,
+    cwd: str | None,
+    env: Mapping[str, str],
+    fds: Sequence[int],
+    handed: Mapping[str, int] | None = None,
 ) -> Handle:
     """Have the guard start a program with `fds` as its stdin, stdout, stderr and status pipe.
 
-    The status pipe tells whether and how it started, and later how it ended; see `guard`.
+    The status pipe tells whether and how it started, and later how it ended; see `guard`. The
+    program inherits the descriptors in `handed` too, each under the number its variable tells.
     """
-    detail = _request(argv, cwd, env)
+    detail = (*_request(argv, cwd, env), [os.fsencode(name) for name in handed or ()])
+    fds = [*fds, *(handed or {}).values()]
     try:
         return _shared.spawn(detail, fds)
     except OSError as error:
@@ -158,7 +165,9 @@ def explain(argv: Sequence[str], cwd: str | None, kind: int, number: int) -> Spa
     return SpawnFailed(argv[0], text)
 
 
-def _request(argv: Sequence[str], cwd: str | None, env: Mapping[str, str]) -> Launch:
+def _request(
+    argv: Sequence[str], cwd: str | None, env: Mapping[str, str]
+) -> tuple[bytes, list[bytes], dict[bytes, bytes], bytes]:
     name = argv[0]
     found = name if os.sep in name else shutil.which(name, path=env.get("PATH", os.defpath))
     if found is None:

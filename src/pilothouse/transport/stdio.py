@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
+import select
 import signal
 from contextlib import ExitStack, suppress
 from typing import IO, TYPE_CHECKING, Final, cast
@@ -42,12 +43,15 @@ class StdioTransport:
         env: Mapping[str, str],
         stderr_limit: int = 64 * 1024,
         on_stderr: Callable[[str], None] | None = None,
+        secrets: Mapping[str, bytes] | None = None,
     ) -> None:
+        """`secrets`: what the program reads from descriptors, by the variables that tell which."""
         if not argv:
             raise ValueError("argv names no program")
         self._argv = tuple(argv)
         self._cwd = cwd
         self._env = dict(env)
+        self._secrets = dict(secrets or {})
         self._receiver: Receiver | None = None
         self._pid: int | None = None
         self._handle: guarding.Handle | None = None
@@ -98,10 +102,16 @@ class StdioTransport:
     async def _launch(self) -> None:
         with ExitStack() as undo:
             ours, theirs = _open_pipes(undo)
-            fds = [end.fileno() for end in theirs]
-            handle = guarding.spawn(self._argv, cwd=self._cwd, env=self._env, fds=fds)
+            handed = {name: _filled_pipe(undo, secret) for name, secret in self._secrets.items()}
+            handle = guarding.spawn(
+                self._argv,
+                cwd=self._cwd,
+                env=self._env,
+                fds=[end.fileno() for end in theirs],
+                handed={name: end.fileno() for name, end in handed.items()},
+            )
             undo.callback(handle.end)
-            for end in theirs:
+            for end in (*theirs, *handed.values()):
                 end.close()
             await self._connect(undo, *ours)
             if self._closing:
@@ -153,6 +163,11 @@ class StdioTransport:
         self._stdin.close()
 
     # -- ending
+
+    def signal(self, number: int) -> None:
+        """Send a signal to the program's process group; one that has ended gets none."""
+        if self._running and self._handle is not None:
+            self._handle.signal(number)
 
     async def aclose(self, *, grace: float = 5.0) -> Exit:
         """End the program: no more input, SIGTERM after `grace`, SIGKILL 2 s later."""
@@ -423,6 +438,16 @@ def _pipe(undo: ExitStack) -> tuple[IO[bytes], IO[bytes]]:
         undo.enter_context(os.fdopen(reading, "rb", buffering=0)),
         undo.enter_context(os.fdopen(writing, "wb", buffering=0)),
     )
+
+
+def _filled_pipe(undo: ExitStack, content: bytes) -> IO[bytes]:
+    """The end to read of a pipe that holds this and then ends."""
+    reading, writing = _pipe(undo)
+    # No more than any pipe holds at once, so that this cannot wait for a reader.
+    assert len(content) <= select.PIPE_BUF
+    with writing:
+        writing.write(content)
+    return reading
 
 
 def _enlarge(pipe: IO[bytes]) -> None:

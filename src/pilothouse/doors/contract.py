@@ -1,0 +1,86 @@
+"""What a door needs of whoever keeps things, and whom it lets in.
+
+socket ──> Doors ── token: whose? ──> Carrier.visited ──> Receiver (a client's channel)
+                                          │
+                                          └── Ledger: what was received and sent, on disk
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+from .sockets import Socket
+
+__all__ = ["Carried", "Carrier", "Ledger", "Outgoing"]
+
+
+class Outgoing(NamedTuple):
+    """Something for a CLI with its number: a line or an order, as a relay's frame has it."""
+
+    number: int
+    kind: int
+    """`relay.framing.Kind`: LINES (one line with its newline) or ORDER."""
+    body: bytes
+
+
+class Carried(NamedTuple):
+    """How far one run has come, as it was kept."""
+
+    received: int = 0
+    """The last line of the CLI's that is committed."""
+    sent: int = 0
+    """The last number that was given to something for the CLI."""
+    outgoing: Sequence[Outgoing] = ()
+    """What the CLI may not have yet, in order."""
+
+
+class Ledger(Protocol):
+    """Keeps how far one run has come. Everything handed to it is committed in that order."""
+
+    def receiving(self, upto: int) -> None:
+        """Note that the lines about to be told to the receiver end with this number."""
+        ...
+
+    def kept(self) -> asyncio.Future[None]:
+        """Done when everything told so far is committed, and the note above with it."""
+        ...
+
+    def sending(self, outgoing: Sequence[Outgoing]) -> asyncio.Future[None]:
+        """Keep this for the CLI; done once it is committed, and may be sent."""
+        ...
+
+    def taken(self, upto: int) -> None:
+        """Let go of what the CLI has by now."""
+        ...
+
+
+class Carrier(Protocol):
+    """One run's way in: a transport that is reached through a door."""
+
+    @property
+    def session_id(self) -> str: ...
+
+    @property
+    def run(self) -> str:
+        """This one life of a CLI; its token names it."""
+        ...
+
+    @property
+    def machine(self) -> str:
+        """The runner that looks after it; empty: this machine."""
+        ...
+
+    @property
+    def route(self) -> str:
+        """Which address is its own: `relay` for /relay/ID, `ws` for /ws/ID and its posts."""
+        ...
+
+    async def visited(self, socket: Socket) -> None:
+        """Speak with whoever came, until the socket or the carrier has ended. Never raises."""
+        ...
+
+    async def posted(self, body: bytes) -> int:
+        """Take a batch that came beside the socket; the HTTP status to answer with."""
+        ...

@@ -1,0 +1,210 @@
+"""The ASGI app that lets in whoever works for a session: relays, CLIs that dial, and runners.
+
+    /relay/SESSION                 a relay's WebSocket
+    /ws/SESSION                    the WebSocket of a CLI that was given its address ...
+    POST /session/SESSION/events   ... and what such a CLI posts beside it
+    /runner                        a runner's WebSocket
+
+Each but a runner comes with the token of its run. A WebSocket is refused by a close code after it
+was accepted: an HTTP status may come from anything in between.
+
+A run that is not expected is refused for good, and its relay ends the CLI. So everything that goes
+on after a restart is to be expected before the app is served.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple, Protocol, runtime_checkable
+from urllib.parse import unquote
+
+from pilothouse.relay.refusals import Refusal
+
+from .contract import Carrier
+from .sockets import Receive, Scope, Send, Socket
+from .tokens import Keyring
+
+__all__ = ["Doors", "RunnerDoor"]
+
+BODY_LIMIT: Final = 32 * 1024 * 1024
+
+STATUS: Final = {
+    Refusal.TOKEN_REFUSED: 401,
+    Refusal.SESSION_UNKNOWN: 404,
+    Refusal.SESSION_ENDED: 410,
+    Refusal.OTHER_SERVER: 503,
+}
+NOT_FOUND: Final = 404
+WRONG_METHOD: Final = 405
+TOO_LARGE: Final = 413
+
+
+class RunnerDoor(Protocol):
+    """Who speaks with runners, and knows which of them are trusted."""
+
+    async def visited(self, socket: Socket) -> None:
+        """Speak with a runner, which has shown nothing yet."""
+        ...
+
+    def is_trusted(self, machine: str) -> bool:
+        """Whether the sessions of this machine may come in."""
+        ...
+
+
+@runtime_checkable
+class Refusing(Protocol):
+    """A carrier that can send away who is there."""
+
+    def refuse(self, code: int) -> None: ...
+
+
+class Place(NamedTuple):
+    """What a path names."""
+
+    route: str
+    session_id: str = ""
+
+
+class Doors:
+    """Checks who comes, and hands over to the carrier of its run."""
+
+    def __init__(self, keyring: Keyring, *, runners: RunnerDoor | None = None) -> None:
+        self._keyring = keyring
+        self._runners = runners
+        self._carriers: dict[str, Carrier] = {}
+
+    def expect(self, carrier: Carrier) -> None:
+        """Let this run in from now on."""
+        self._carriers[carrier.run] = carrier
+
+    def forget(self, run: str) -> None:
+        """Let this run in no more; who is there may stay."""
+        self._carriers.pop(run, None)
+
+    def drop(self, machine: str) -> None:
+        """Send everyone of this machine away, for good."""
+        for carrier in list(self._carriers.values()):
+            if carrier.machine == machine and isinstance(carrier, Refusing):
+                carrier.refuse(Refusal.TOKEN_REFUSED)
+
+    def takes(self, path: str) -> bool:
+        """Whether it is an address of ours."""
+        return _place(path) is not None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        match scope["type"]:
+            case "websocket":
+                await self._open(Socket(scope, receive, send), _place(_path(scope)))
+            case "http":
+                await _answer(send, await self._post(scope, receive, send))
+            case "lifespan":
+                await _live(receive, send)
+            case _:
+                return
+
+    # -- WebSockets
+
+    async def _open(self, socket: Socket, place: Place | None) -> None:
+        if not await socket.accept():
+            return
+        if place is None or place.route == "events":
+            await socket.close(Refusal.SESSION_UNKNOWN, "there is nothing here")
+        elif place.route == "runner":
+            await self._let_runner_in(socket)
+        else:
+            found = self._find(place.session_id, socket.bearer, place.route)
+            if isinstance(found, Refusal):
+                await socket.close(found)
+            else:
+                await found.visited(socket)
+
+    async def _let_runner_in(self, socket: Socket) -> None:
+        if self._runners is None:
+            await socket.close(Refusal.SESSION_UNKNOWN, "this server takes no runners")
+        else:
+            await self._runners.visited(socket)
+
+    def _find(self, session_id: str, token: str, route: str) -> Carrier | Refusal:
+        """Who carries the run of this token, or why it cannot come in."""
+        run = self._keyring.run_of(session_id, token)
+        if run is None and self._keyring.is_foreign(token):
+            return Refusal.OTHER_SERVER
+        if run is None:
+            return Refusal.TOKEN_REFUSED
+        carrier = self._carriers.get(run)
+        if carrier is None or carrier.session_id != session_id:
+            return Refusal.SESSION_ENDED
+        if carrier.route != route:
+            return Refusal.SESSION_UNKNOWN
+        return carrier if self._is_trusted(carrier.machine) else Refusal.TOKEN_REFUSED
+
+    def _is_trusted(self, machine: str) -> bool:
+        return not machine or (self._runners is not None and self._runners.is_trusted(machine))
+
+    # -- posts
+
+    async def _post(self, scope: Scope, receive: Receive, send: Send) -> int | None:
+        """The status to answer with; None if nobody is there to hear it."""
+        place = _place(_path(scope))
+        if place is None or place.route != "events":
+            return NOT_FOUND
+        if scope["method"] != "POST":
+            return WRONG_METHOD
+        token = Socket(scope, receive, send).bearer
+        found = self._find(place.session_id, token, "ws")
+        if isinstance(found, Refusal):
+            return STATUS[found]
+        body = await _body(receive)
+        return await found.posted(body) if isinstance(body, bytes) else body
+
+
+def _path(scope: Scope) -> str:
+    # The raw one: an id may have a slash in it, in its quoted form.
+    raw: bytes | None = scope.get("raw_path")
+    path = raw.decode("latin-1") if raw is not None else scope["path"]
+    return path.removeprefix(scope.get("root_path", ""))
+
+
+def _place(path: str) -> Place | None:
+    match path.split("/"):
+        case ["", "runner"]:
+            return Place("runner")
+        case ["", ("relay" | "ws") as route, session_id] if session_id:
+            return Place(route, unquote(session_id))
+        case ["", "session", session_id, "events"] if session_id:
+            return Place("events", unquote(session_id))
+        case _:
+            return None
+
+
+async def _body(receive: Receive) -> bytes | int | None:
+    """All of it; a status if it is too much, None if the peer has left."""
+    parts: list[bytes] = []
+    left = BODY_LIMIT
+    while True:
+        message = await receive()
+        if message["type"] != "http.request":
+            return None
+        part: bytes = message.get("body", b"")
+        left -= len(part)
+        if left < 0:
+            return TOO_LARGE
+        parts.append(part)
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+async def _answer(send: Send, status: int | None) -> None:
+    if status is None:
+        return
+    headers = [(b"content-length", b"0")]
+    headers += [(b"www-authenticate", b"Bearer")] if status == STATUS[Refusal.TOKEN_REFUSED] else []
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    while True:
+        kind = (await receive())["type"]
+        await send({"type": f"{kind}.complete"})
+        if kind == "lifespan.shutdown":
+            return

@@ -1,0 +1,74 @@
+"""One WebSocket, as ASGI servers hand it over."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, Final
+
+__all__ = ["Receive", "Scope", "Send", "Socket"]
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Scope]]
+Send = Callable[[Scope], Awaitable[None]]
+
+# uvicorn raises a RuntimeError for a connection that it has closed itself.
+GONE: Final = (OSError, RuntimeError)
+LONGEST_REASON: Final = 120
+"""A close frame has room for 123 bytes of it."""
+
+
+class Socket:
+    """An incoming WebSocket: accept it, then receive, send and close."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.headers: dict[str, str] = {
+            name.decode("latin-1").lower(): value.decode("latin-1")
+            for name, value in scope["headers"]
+        }
+        self._receive = receive
+        self._send = send
+        self._closed = False
+
+    @property
+    def bearer(self) -> str:
+        """The token it came with; empty if there is none."""
+        scheme, _, token = self.headers.get("authorization", "").partition(" ")
+        return token.strip() if scheme.lower() == "bearer" else ""
+
+    async def accept(self) -> bool:
+        """Open it; False if the peer has left already."""
+        if (await self._receive())["type"] != "websocket.connect":
+            self._closed = True
+            return False
+        await self._send({"type": "websocket.accept"})
+        return True
+
+    async def receive(self) -> bytes | str | None:
+        """The next message; None once the peer is gone."""
+        message = await self._receive()
+        if message["type"] != "websocket.receive":
+            self._closed = True
+            return None
+        data = message.get("bytes")
+        return data if data is not None else message["text"]
+
+    async def send(self, data: bytes | str) -> None:
+        """Send one message. To a peer that is gone it goes nowhere, and `receive` tells so."""
+        if self._closed:
+            return
+        kind = "bytes" if isinstance(data, bytes) else "text"
+        try:
+            await self._send({"type": "websocket.send", kind: data})
+        except GONE:
+            self._closed = True
+
+    async def close(self, code: int, reason: str = "") -> None:
+        """Send it away with a code; repeated calls do nothing."""
+        if self._closed:
+            return
+        self._closed = True
+        told = reason.encode()[:LONGEST_REASON].decode(errors="ignore")
+        try:
+            await self._send({"type": "websocket.close", "code": int(code), "reason": told})
+        except GONE:
+            return

@@ -1,0 +1,654 @@
+"""A relay's transport, frame by frame: numbers, commits, acknowledgements, and who may speak."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from pilothouse.doors import links, relays
+from pilothouse.doors.contract import Carried, Outgoing
+from pilothouse.doors.relays import RelayTransport
+from pilothouse.relay import framing
+from pilothouse.relay.framing import Exit as Ending
+from pilothouse.relay.framing import Frame, Kind, Order
+from pilothouse.relay.refusals import Refusal
+from pilothouse.transport import Exit, SpawnFailed, TransportClosed
+from tests.doors.books import Book
+from tests.doors.relay_peers import RUN, SESSION, Peer, settle, visit
+
+ENDED = framing.pack(Ending(3, None, "last words"))
+
+
+async def begin(book: Book, carried: Carried | None = None) -> RelayTransport:
+    transport = RelayTransport(SESSION, RUN, book, carried=carried or book.disk.carried())
+    await transport.start(book)
+    return transport
+
+
+def order(do: str) -> bytes:
+    return framing.pack(Order(do))
+
+
+# -- what comes
+
+
+async def test_lines_are_noted_before_they_are_told_and_acknowledged_when_committed() -> None:
+    book = Book()
+    async with visit(await begin(book)) as peer:
+        peer.greet()
+        assert await peer.welcomed() == 0
+        book.by_hand = True
+        peer.say(Kind.LINES, 1, b"one\ntwo\n")
+        await book.until(lambda: book.told == b"one\ntwo\n")
+        assert book.calls == ["receiving 2", "data"]
+        await settle()
+        assert not peer.has_heard()
+        book.commit()
+        assert await peer.hear() == Frame(Kind.ACK, 0, 2)
+        assert book.disk.lines == [b"one", b"two"]
+
+
+async def test_a_commit_acknowledges_nothing_that_came_after_it_was_asked_for() -> None:
+    book = Book()
+    async with visit(await begin(book)) as peer:
+        peer.greet()
+        await peer.welcomed()
+        book.by_hand = True
+        peer.say(Kind.LINES, 1, b"one\n")
+        peer.say(Kind.LINES, 2, b"two\n")
+        await book.until(lambda: book.told == b"one\ntwo\n")
+        # The note, the line and the question whether they are kept: of the first line only.
+        book.commit(3)
+        assert await peer.hear() == Frame(Kind.ACK, 0, 1)
+        book.commit()
+        assert await peer.hear() == Frame(Kind.ACK, 0, 2)
+
+
+async def test_what_comes_while_a_commit_is_under_way_is_acknowledged_together() -> None:
+    book = Book()
+    async with visit(await begin(book)) as peer:
+        peer.greet()
+        await peer.welcomed()
+        book.by_hand = True
+        for number in range(1, 6):
+            peer.say(Kind.LINES, number, b"a line\n")
+        await book.until(lambda: "receiving 5" in book.calls)
+        book.commit()
+        await settle()
+        book.commit()
+        heard = [await peer.hear()]
+        while heard[-1].acknowledged < 5:
+            heard.append(await peer.hear())
+        assert len(heard) <= 2
+
+
+async def test_lines_that_came_before_are_left_out_and_the_rest_is_taken() -> None:
+    book = Book()
+    async with visit(await begin(book)) as peer:
+        peer.greet()
+        await peer.welcomed()
+        peer.say(Kind.LINES, 1, b"one\ntwo\n")
+        peer.say(Kind.LINES, 1, b"one\ntwo\n")
+        peer.say(Kind.LINES, 2, b"two\nthree\n")
+        await book.until(lambda: len(book.disk.lines) == 3)
+        assert book.told == b"one\ntwo\nthree\n"
+
+
+@pytest.mark.parametrize(
+    ("number", "payload"),
+    [(2, b"a gap\n"), (0, b"no number\n"), (1, b"no end"), (1, b"")],
+)
+async def test_lines_out_of_order_are_refused_so_that_the_relay_connects_anew(
+    number: int, payload: bytes
+) -> None:
+    book = Book()
+    async with visit(await begin(book)) as peer:
+        peer.greet()
+        await peer.welcomed()
+        peer.say(Kind.LINES, number, payload)
+        assert await peer.closed() == Refusal.FRAME_REFUSED
+        assert book.told == b""
+
+
+async def test_the_end_is_told_once_and_acknowledged_before_the_link_is_closed() -> None:
+    book = Book()
+    transport = await begin(book)
+    async with visit(transport) as peer:
+        peer.greet()
+        await peer.welcomed()
+        peer.say(Kind.LINES, 1, b"one\n")
+        peer.say(Kind.EXIT, 2, ENDED)
+        while (await peer.hear()).acknowledged < 2:
+            pass
+        assert await peer.closed() == 1000
+    assert book.calls == ["receiving 1", "data", "receiving 2", "eof", "exited"]
+    assert book.exits == [Exit(3, None, "last words")]
+    assert transport.stderr_tail == "last words"
+    assert await transport.aclose() == book.exits[0]
+    with pytest.raises(TransportClosed):
+        transport.write(b"too late\n")
+
+
+async def test_a_relay_that_missed_the_last_acknowledgement_is_told_again() -> None:
+    book = Book()
+    transport = await begin(book)
+    async with visit(transport) as peer:
+        peer.greet()
+        await peer.welcomed()
+        peer.say(Kind.EXIT, 1, ENDED)
+        await book.ended()
+    async with visit(transport) as again:
+        again.greet()
+        assert await again.welcomed() == 1
+        assert await again.closed() == 1000
+    assert len(book.exits) == 1
+
+
+async def test_lines_that_nobody_has_any_more_are_reported() -> None:
+    book, missing = Book(), list[int]()
+    transport = await begin(book, Carried(received=4))
+    transport.lost_lines = missing.append
+    async with visit(transport) as peer:
+        peer.greet(first=8)
+        assert await peer.welcomed() == 7
+        peer.say(Kind.LINES, 8, b"eight\n")
+        await book.until(lambda: book.disk.lines == [b"eight"])
+    assert missing == [3]
+    assert book.disk.received == 8
+
+
+async def test_what_cannot_be_committed_is_not_acknowledged() -> None:
+    book = Book()
+    async with visit(await begin(book)) as peer:
+        peer.greet()
+        await peer.welcomed()
+        book.failure = OSError("the disk is full")
+        peer.say(Kind.LINES, 1, b"one\n")
+        assert await peer.closed() == 1011
+        assert book.disk.lines == []
+
+
+async def test_a_welcome_waits_for_what_came_on_the_connection_before() -> None:
+    book = Book()
+    transport = await begin(book)
+    async with visit(transport) as first:
+        first.greet()
+        await first.welcomed()
+        book.by_hand = True
+        first.say(Kind.LINES, 1, b"one\n")
+        await book.until(lambda: book.told == b"one\n")
+    async with visit(transport) as second:
+        second.greet()
+        await settle()
+        assert not second.has_heard()
+        assert not transport.connected
+        book.commit()
+        assert await second.welcomed() == 1
+        assert transport.connected
+
+
+async def test_a_relay_is_not_welcomed_when_nothing_can_be_committed() -> None:
+    book = Book()
+    book.failure = OSError("the disk is full")
+    async with visit(await begin(book)) as peer:
+        peer.greet()
+        assert await peer.closed() == 1011
+
+
+# -- who may speak
+
+
+async def test_the_newest_connection_wins_and_the_older_ones_lines_count_no_more() -> None:
+    book = Book()
+    transport = await begin(book)
+    async with visit(transport) as older, visit(transport) as newer:
+        older.greet()
+        await older.welcomed()
+        newer.greet()
+        older.say(Kind.LINES, 1, b"of the older one\n")
+        await newer.welcomed()
+        assert await older.closed() == Refusal.REPLACED
+        newer.say(Kind.LINES, 1, b"of the newer one\n")
+        await book.until(lambda: book.disk.lines == [b"of the newer one"])
+        transport.write(b"for the newer one\n")
+        heard = await newer.hear()
+        while heard.kind is Kind.ACK:
+            heard = await newer.hear()
+        assert heard.payload == b"for the newer one\n"
+
+
+async def test_a_newer_connection_does_not_wait_for_an_older_one_that_takes_nothing() -> None:
+    book = Book()
+    transport = await begin(book)
+    async with visit(transport) as older:
+        older.greet()
+        await older.welcomed()
+        older.taking.clear()
+        transport.write(b"stuck\n")
+        async with visit(transport) as newer:
+            newer.greet()
+            await newer.welcomed()
+            assert (await newer.hear()).payload == b"stuck\n"
+        older.taking.set()
+
+
+@pytest.mark.parametrize(
+    ("others", "code"),
+    [
+        ({"run": "another"}, Refusal.SESSION_UNKNOWN),
+        ({"session_id": "another"}, Refusal.SESSION_UNKNOWN),
+        ({"version": 99}, Refusal.FRAME_REFUSED),
+        ({"first": "1"}, Refusal.FRAME_REFUSED),
+        ({"first": 0}, Refusal.FRAME_REFUSED),
+        ({"written": -1}, Refusal.FRAME_REFUSED),
+    ],
+)
+async def test_a_greeting_that_does_not_fit_is_refused(
+    others: dict[str, str | int], code: int
+) -> None:
+    transport = await begin(Book())
+    async with visit(transport) as peer:
+        about: dict[str, str | int] = {"first": 1, "written": 0, **others}
+        about = {"session_id": SESSION, "run": RUN, **about}
+        hello = framing.pack(framing.Hello(**about))  # pyright: ignore[reportArgumentType]
+        peer.say(Kind.HELLO, 1, hello)
+        assert await peer.closed() == code
+        assert transport.hello is None
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        lambda peer: peer.say(Kind.LINES, 1, b"no greeting\n"),
+        lambda peer: peer.say_raw(text="text"),
+        lambda peer: peer.say_raw(bytes=b"\xff"),
+        lambda peer: peer.say(Kind.HELLO, 1, b"no json"),
+    ],
+)
+async def test_whoever_does_not_greet_first_is_sent_away(say: Callable[[Peer], None]) -> None:
+    async with visit(await begin(Book())) as peer:
+        say(peer)
+        assert await peer.closed() == Refusal.FRAME_REFUSED
+
+
+async def test_whoever_says_nothing_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relays, "HELLO_DEADLINE", 0.01)
+    async with visit(await begin(Book())) as peer:
+        assert await peer.closed() == Refusal.FRAME_REFUSED
+
+
+async def test_a_relay_that_comes_too_early_is_to_try_again() -> None:
+    async with visit(RelayTransport(SESSION, RUN, Book())) as peer:
+        peer.greet()
+        assert await peer.closed() == 1013
+
+
+@pytest.mark.parametrize("kind", [Kind.HELLO, Kind.WELCOME, Kind.ORDER])
+async def test_a_relay_that_was_greeted_says_only_lines_and_its_end(kind: Kind) -> None:
+    async with visit(await begin(Book())) as peer:
+        peer.greet()
+        await peer.welcomed()
+        peer.say(kind, 1, b"{}")
+        assert await peer.closed() == Refusal.FRAME_REFUSED
+
+
+# -- what goes
+
+
+async def test_nothing_is_sent_before_it_is_committed() -> None:
+    book = Book()
+    transport = await begin(book)
+    async with visit(transport) as peer:
+        peer.greet()
+        await peer.welcomed()
+        book.by_hand = True
+        transport.write(b"one\ntw")
+        transport.write(b"o\n")
+        await settle()
+        assert not peer.has_heard()
+        book.commit()
+        assert await peer.hear() == Frame(Kind.LINES, 1, 0, b"one\ntwo\n")
+        assert list(book.disk.outgoing) == [1, 2]
+
+
+async def test_what_was_written_before_the_relay_came_is_sent_when_it_comes() -> None:
+    book = Book()
+    transport = await begin(book)
+    transport.write(b"one\ntwo\n")
+    transport.close_stdin()
+    transport.close_stdin()
+    async with visit(transport) as peer:
+        peer.greet()
+        await peer.welcomed()
+        assert await peer.hear() == Frame(Kind.LINES, 1, 0, b"one\ntwo\n")
+        assert await peer.hear() == Frame(Kind.ORDER, 3, 0, order("close_input"))
+    with pytest.raises(TransportClosed):
+        transport.write(b"three\n")
+
+
+async def test_what_has_no_newline_is_a_line_when_the_input_ends() -> None:
+    transport = await begin(Book())
+    transport.write(b"half")
+    transport.close_stdin()
+    async with visit(transport) as peer:
+        peer.greet()
+        await peer.welcomed()
+        assert (await peer.hear()).payload == b"half\n"
+
+
+async def test_a_relay_gets_what_it_has_not_written_and_nothing_else() -> None:
+    book = Book()
+    transport = await begin(book)
+    transport.write(b"one\ntwo\nthree\n")
+    async with visit(transport) as first:
+        first.greet()
+        await first.welcomed()
+        await first.hear()
+        first.say(Kind.ACK, 0, acknowledged=1)
+        await book.until(lambda: book.taken_upto == [1])
+    async with visit(transport) as second:
+        second.greet(written=2)
+        await second.welcomed()
+        assert await second.hear() == Frame(Kind.LINES, 3, 0, b"three\n")
+    assert book.taken_upto == [1, 2]
+    assert list(book.disk.outgoing) == [3]
+
+
+async def test_a_stale_greeting_gets_nothing_that_was_taken() -> None:
+    book = Book()
+    transport = await begin(book)
+    transport.write(b"one\ntwo\n")
+    async with visit(transport) as peer:
+        peer.greet(written=1)
+        await peer.welcomed()
+        assert (await peer.hear()).number == 2
+    async with visit(transport) as stale:
+        stale.greet(written=0)
+        await stale.welcomed()
+        assert await stale.hear() == Frame(Kind.LINES, 2, 0, b"two\n")
+
+
+async def test_more_is_not_acknowledged_than_was_sent() -> None:
+    async with visit(await begin(Book())) as peer:
+        peer.greet()
+        await peer.welcomed()
+        peer.say(Kind.ACK, 0, acknowledged=1)
+        assert await peer.closed() == Refusal.FRAME_REFUSED
+
+
+async def test_numbers_that_a_relay_knows_are_not_used_again() -> None:
+    transport = await begin(Book())
+    transport.write(b"known to nobody\n")
+    async with visit(transport) as peer:
+        peer.greet(written=5)
+        await peer.welcomed()
+        transport.write(b"six\n")
+        assert await peer.hear() == Frame(Kind.LINES, 6, 0, b"six\n")
+
+
+async def test_a_number_beyond_all_reason_costs_no_time() -> None:
+    transport = await begin(Book())
+    async with visit(transport) as peer:
+        peer.greet(written=2**62)
+        assert await peer.welcomed() == 0
+
+
+async def test_long_lines_have_a_frame_each_and_short_ones_share_one() -> None:
+    transport = await begin(Book())
+    long = b"x" * 200_000 + b"\n"
+    transport.write(long + long + b"a\nb\n")
+    async with visit(transport) as peer:
+        peer.greet()
+        await peer.welcomed()
+        assert [len((await peer.hear()).payload) for _ in range(2)] == [200_001, 200_005]
+
+
+async def test_draining_waits_for_the_cli_to_take_some_of_it() -> None:
+    transport = await begin(Book())
+    transport.write(b"x" * relays.HIGH_WATER + b"\n")
+    draining = asyncio.ensure_future(transport.drain())
+    async with visit(transport) as peer:
+        peer.greet()
+        await peer.welcomed()
+        await peer.hear()
+        await settle()
+        assert not draining.done()
+        peer.say(Kind.ACK, 0, acknowledged=1)
+        await draining
+
+
+async def test_draining_ends_with_the_relay() -> None:
+    transport = await begin(Book())
+    transport.write(b"x" * relays.HIGH_WATER + b"\n")
+    draining = asyncio.ensure_future(transport.drain())
+    await settle()
+    transport.lost("its relay was killed")
+    with pytest.raises(TransportClosed):
+        await draining
+
+
+async def test_nothing_follows_what_could_not_be_kept() -> None:
+    book = Book()
+    transport = await begin(book)
+    async with visit(transport) as peer:
+        peer.greet()
+        await peer.welcomed()
+        book.failure = OSError("the disk is full")
+        transport.write(b"one\n")
+        assert await peer.closed() == 1011
+    book.failure = None
+    with pytest.raises(TransportClosed):
+        transport.write(b"two\n")
+    async with visit(transport) as peer:
+        peer.greet()
+        assert await peer.closed() == 1011
+
+
+async def test_a_link_that_takes_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(links, "SEND_DEADLINE", 0.01)
+    monkeypatch.setattr(links, "CLOSE_DEADLINE", 0.01)
+    transport = await begin(Book())
+    peer = Peer()
+    visiting = asyncio.ensure_future(transport.visited(peer.socket()))
+    peer.greet()
+    await peer.welcomed()
+    peer.taking.clear()
+    transport.write(b"stuck\n")
+    await visiting
+    assert not transport.connected
+
+
+async def test_a_restarted_server_goes_on_with_what_was_kept() -> None:
+    book = Book()
+    before = await begin(book)
+    before.write(b"one\ntwo\n")
+    async with visit(before) as peer:
+        peer.greet()
+        await peer.welcomed()
+        peer.say(Kind.LINES, 1, b"said\n", acknowledged=1)
+        await book.until(lambda: book.disk.lines == [b"said"] and list(book.disk.outgoing) == [2])
+        before.write(b"not kept\n")
+        book.dead = True
+        before.detach()
+    after = await begin(Book(book.disk))
+    async with visit(after) as peer:
+        peer.greet(first=1, written=1)
+        assert await peer.welcomed() == 1
+        assert await peer.hear() == Frame(Kind.LINES, 2, 1, b"two\n")
+        after.write(b"three\n")
+        assert await peer.hear() == Frame(Kind.LINES, 3, 1, b"three\n")
+
+
+def test_what_is_carried_may_be_orders() -> None:
+    from pilothouse.doors.outbox import Outbox
+
+    carried = Carried(0, 3, [Outgoing(3, int(Kind.ORDER), order("kill"))])
+    outbox = Outbox(carried)
+    assert (outbox.taken, outbox.ready, outbox.last) == (2, 3, 3)
+    assert outbox.gather(3) == (3, Kind.ORDER, order("kill"))
+
+
+# -- the end
+
+
+async def test_closing_goes_from_the_end_of_input_to_killing_and_gives_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(relays, "TERM_GRACE", 0.02)
+    monkeypatch.setattr(relays, "KILL_GRACE", 0.02)
+    book = Book()
+    transport = await begin(book)
+    async with visit(transport) as peer:
+        peer.greet()
+        await peer.welcomed()
+        exit_ = await transport.aclose(grace=0.02)
+        heard = [framing.unpack(Order, (await peer.hear()).payload).do for _ in range(3)]
+        assert heard == ["close_input", "terminate", "kill"]
+        assert await peer.closed() == Refusal.SESSION_ENDED
+    assert exit_ == Exit(None, None, "", "its relay does not answer")
+    assert book.calls == ["eof", "exited"]
+    assert book.exits == [exit_]
+    async with visit(transport) as late:
+        late.greet()
+        assert await late.closed() == Refusal.SESSION_ENDED
+
+
+async def test_closing_ends_with_the_cli_whoever_waits_for_it() -> None:
+    transport = await begin(Book())
+    async with visit(transport) as peer:
+        peer.greet()
+        await peer.welcomed()
+        first = asyncio.ensure_future(transport.aclose(grace=1000))
+        second = asyncio.ensure_future(transport.aclose(grace=0))
+        assert (await peer.hear()).payload == order("close_input")
+        first.cancel()
+        peer.say(Kind.EXIT, 1, ENDED)
+        assert await second == await transport.aclose() == Exit(3, None, "last words")
+
+
+async def test_what_was_never_started_is_closed_at_once() -> None:
+    book = Book()
+    transport = RelayTransport(SESSION, RUN, book)
+    with pytest.raises(TransportClosed):
+        transport.write(b"too early\n")
+    assert await transport.aclose() == Exit(None, None, "")
+    with pytest.raises(TransportClosed):
+        await transport.start(book)
+    assert book.calls == []
+
+
+async def test_a_relay_that_cannot_be_started_is_told_by_start() -> None:
+    async def launch() -> None:
+        raise SpawnFailed("the relay", "no room")
+
+    book = Book()
+    transport = RelayTransport(SESSION, RUN, book, launch=launch)
+    with pytest.raises(SpawnFailed):
+        await transport.start(book)
+    assert await transport.aclose() == Exit(None, None, "")
+    assert book.calls == []
+
+
+async def test_closing_while_the_relay_starts_ends_what_comes_of_it() -> None:
+    go_on = asyncio.Event()
+
+    async def launch() -> None:
+        await go_on.wait()
+
+    book = Book()
+    transport = RelayTransport(SESSION, RUN, book, launch=launch)
+    starting = asyncio.ensure_future(transport.start(book))
+    await settle()
+    closing = asyncio.ensure_future(transport.aclose(grace=1000))
+    await settle()
+    go_on.set()
+    with pytest.raises(TransportClosed):
+        await starting
+    async with visit(transport) as peer:
+        peer.greet()
+        await peer.welcomed()
+        assert (await peer.hear()).payload == order("close_input")
+        peer.say(Kind.EXIT, 1, ENDED)
+        assert (await closing).code == 3
+
+
+async def test_detaching_leaves_the_cli_and_tells_nobody() -> None:
+    book = Book()
+    transport = await begin(book)
+    async with visit(transport) as peer:
+        peer.greet()
+        await peer.welcomed()
+        transport.detach()
+        peer.say(Kind.LINES, 1, b"unheard\n")
+        assert await peer.closed() == 1001
+    async with visit(transport) as peer:
+        peer.greet()
+        assert await peer.closed() == 1001
+    transport.lost("not any more")
+    assert book.calls == []
+    with pytest.raises(TransportClosed):
+        transport.write(b"to nobody\n")
+    assert (await transport.aclose()).code is None
+
+
+async def test_a_lost_relay_is_told_with_the_reason_once() -> None:
+    book = Book()
+    transport = await begin(book)
+    transport.lost("its relay was killed")
+    transport.lost("again")
+    assert book.calls == ["eof", "exited"]
+    assert book.exits == [Exit(None, None, "", "its relay was killed")]
+    async with visit(transport) as peer:
+        peer.greet()
+        assert await peer.closed() == Refusal.SESSION_ENDED
+
+
+async def test_what_a_lost_relay_has_sent_still_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(relays, "LOST_GRACE", 1000)
+    book = Book()
+    transport = await begin(book)
+    async with visit(transport) as peer:
+        peer.greet()
+        await peer.welcomed()
+        peer.say(Kind.LINES, 1, b"one\n")
+        transport.lost("its relay was killed")
+        peer.leave()
+        await book.until(lambda: bool(book.exits))
+    assert book.told == b"one\n"
+    assert book.exits[0].reason == "its relay was killed"
+
+
+async def test_a_lost_relay_whose_connection_stays_is_waited_for_no_longer_than_a_moment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(relays, "LOST_GRACE", 0.01)
+    book = Book()
+    transport = await begin(book)
+    async with visit(transport) as peer:
+        peer.greet()
+        await peer.welcomed()
+        transport.lost("its relay was killed")
+        await book.until(lambda: bool(book.exits))
+
+
+async def test_one_that_is_refused_is_sent_away_with_the_code() -> None:
+    transport = await begin(Book())
+    async with visit(transport) as peer:
+        peer.greet()
+        await peer.welcomed()
+        transport.refuse(Refusal.TOKEN_REFUSED)
+        assert await peer.closed() == Refusal.TOKEN_REFUSED
+
+
+async def test_the_greeting_says_which_process_it_is() -> None:
+    transport = await begin(Book())
+    assert transport.pid is None
+    async with visit(transport) as peer:
+        peer.greet(host="elsewhere")
+        await peer.welcomed()
+        assert transport.pid == 77
+        assert transport.hello is not None
+        assert transport.hello.host == "elsewhere"
+    assert await transport.posted(b"") == 404
