@@ -1,0 +1,1 @@
+"""Starts relays on a machine when a server elsewhere asks for them."""

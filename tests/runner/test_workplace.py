@@ -1,0 +1,126 @@
+"""What a machine offers to sessions: its folders, its CLI, its environment, its transcripts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pilothouse.runner.workplace import NotHere, Workplace, is_plain
+
+
+def program(path: Path, text: str) -> Path:
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o700)
+    return path
+
+
+def place(tmp_path: Path, *roots: Path, cli: Path | None = None, **env: str) -> Workplace:
+    given = {"HOME": str(tmp_path), "PATH": os.defpath, **env}
+    return Workplace(roots=roots, given_cli=str(cli) if cli else None, env=given)
+
+
+# -- folders
+
+
+def test_any_directory_will_do_without_roots(tmp_path: Path) -> None:
+    assert place(tmp_path).directory(str(tmp_path)) == tmp_path.resolve()
+
+
+def test_without_a_directory_it_is_the_home_folder(tmp_path: Path) -> None:
+    assert place(tmp_path).directory(None) == tmp_path.resolve()
+
+
+@pytest.mark.parametrize("asked", ["work", "./work", "~"])
+def test_a_directory_is_told_in_full(tmp_path: Path, asked: str) -> None:
+    with pytest.raises(NotHere, match="not absolute"):
+        place(tmp_path).directory(asked)
+
+
+def test_a_file_is_no_directory(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(NotHere, match="is no directory"):
+        place(tmp_path).directory(str(tmp_path / "file"))
+
+
+@pytest.mark.parametrize("asked", ["missing", "file/inside", "nul\0", "loop"])
+def test_what_is_not_there_is_refused(tmp_path: Path, asked: str) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(NotHere, match="there is no directory"):
+        place(tmp_path).directory(f"{tmp_path}/{asked}")
+
+
+def test_a_root_may_be_a_link_and_one_of_several(tmp_path: Path) -> None:
+    real = tmp_path / "real"
+    (real / "inside").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(real)
+    (tmp_path / "other").mkdir()
+    workplace = place(tmp_path, tmp_path / "other", tmp_path / "link")
+    assert workplace.directory(f"{tmp_path}/link/inside") == (real / "inside").resolve()
+
+
+def test_a_folder_whose_name_only_begins_like_a_root_is_outside(tmp_path: Path) -> None:
+    for name in ("work", "work-of-others"):
+        (tmp_path / name).mkdir()
+    with pytest.raises(NotHere, match="outside"):
+        place(tmp_path, tmp_path / "work").directory(f"{tmp_path}/work-of-others")
+
+
+# -- the CLI
+
+
+def test_the_cli_is_found_where_the_client_finds_it(tmp_path: Path) -> None:
+    cli = program(tmp_path / "claude", "echo 2.1.37")
+    assert place(tmp_path, cli=cli).cli_told() == (str(cli), "2.1.37")
+    assert place(tmp_path, CLAUDE_CODE_PATH=str(cli)).cli_told() == (str(cli), "2.1.37")
+    assert place(tmp_path, PATH=f"{tmp_path}:{os.defpath}").cli_told() == (str(cli), "2.1.37")
+
+
+def test_a_cli_that_was_updated_is_asked_again(tmp_path: Path) -> None:
+    workplace = place(tmp_path, cli=program(tmp_path / "claude", "echo 2.1.37"))
+    assert workplace.cli_told()[1] == "2.1.37"
+    program(tmp_path / "claude", "echo '2.1.325 (Claude Code)'")
+    assert workplace.cli_told()[1] == "2.1.325"
+
+
+def test_a_cli_that_is_not_there_or_says_nothing_has_no_version(tmp_path: Path) -> None:
+    assert place(tmp_path, cli=tmp_path / "none").cli_told() == (None, None)
+    silent = program(tmp_path / "claude", "exit 1")
+    assert place(tmp_path, cli=silent).cli_told() == (str(silent), None)
+
+
+# -- the environment
+
+
+def test_a_session_does_not_take_the_runners_session_for_its_own(tmp_path: Path) -> None:
+    workplace = place(tmp_path, CLAUDECODE="1", CLAUDE_CODE_SESSION_ID="x", LANG="C", ASKED="no")
+    made = workplace.environment({"ASKED": "yes"})
+    assert made == {"HOME": str(tmp_path), "PATH": os.defpath, "LANG": "C", "ASKED": "yes"}
+
+
+# -- transcripts
+
+
+def test_transcripts_are_looked_for_in_the_clis_own_folder(tmp_path: Path) -> None:
+    project = tmp_path / "config/projects/-a-project"
+    project.mkdir(parents=True)
+    (project / "abc-1.jsonl").touch()
+    workplace = place(tmp_path, CLAUDE_CONFIG_DIR=str(tmp_path / "config"))
+    assert workplace.has_transcript("abc-1")
+    assert not workplace.has_transcript("abc-2")
+    assert not place(tmp_path).has_transcript("abc-1")
+
+
+@pytest.mark.parametrize("session_id", ["*", "abc-?", "[a]bc-1", "../-a-project/abc-1", ""])
+def test_what_is_no_id_finds_nothing(tmp_path: Path, session_id: str) -> None:
+    project = tmp_path / ".claude/projects/-a-project"
+    project.mkdir(parents=True)
+    (project / "abc-1.jsonl").touch()
+    assert not place(tmp_path).has_transcript(session_id)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "-a", "a\n", "ä", "a" * 129])
+def test_what_could_lead_elsewhere_is_no_plain_name(name: str) -> None:
+    assert not is_plain(name)
