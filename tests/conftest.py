@@ -28,6 +28,14 @@ settings.load_profile("long" if PROVING else "short")
 ISOLATED = "PILOTHOUSE_TESTS_ISOLATED"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--via",
+        choices=("stdio", "relay", "sdk-url"),
+        help="how the end-to-end suite (tests/sessions/engine) reaches its CLIs",
+    )
+
+
 def pytest_configure() -> None:
     """Leave the network: the tests, what they start and every worker see loopback alone.
 

@@ -15,6 +15,7 @@
     │   ├── UnknownSession      no session has this id, here or on disk
     │   ├── UnknownQuestion     no question has this id
     │   ├── UnknownPrompt       no queued message has this id
+    │   ├── UnknownRunner       no runner has this name
     │   ├── DirectoryRefused    the working directory is missing, or outside the allowed roots
     │   ├── SessionTaken        another process has this session's CLI
     │   ├── TooManySessions     as many CLIs as allowed are busy
@@ -64,6 +65,7 @@ __all__ = [
     "TooManySessions",
     "UnknownPrompt",
     "UnknownQuestion",
+    "UnknownRunner",
     "UnknownSession",
     "Unsupported",
     "UsageError",
@@ -167,6 +169,10 @@ class UnknownQuestion(Refused):
 
 class UnknownPrompt(Refused):
     """No queued message has this id."""
+
+
+class UnknownRunner(Refused):
+    """No runner has this name."""
 
 
 class DirectoryRefused(Refused):

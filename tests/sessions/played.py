@@ -116,7 +116,7 @@ class Stage:
     def _company(self) -> ClientMaker:
         clis = self._newest = list[PlayedCLI]()
 
-        def make(options: Options, *, sink: Sink) -> Client:
+        def make(options: Options, *, sink: Sink, **_: Any) -> Client:
             assert isinstance(sink, Session)
             clis.append(PlayedCLI(self, sink.session_id, modern=self.modern))
             return Client(options, transport=clis[-1].transport, sink=sink)
@@ -148,9 +148,9 @@ class Stage:
         self._earlier, self._newest = self.clis, []
         for cli in self._earlier:
             cli.is_cut = cli.is_cut or not cli.is_kept
-            if cli.is_alive:
-                cli.is_lost = True
-                cli.die(signal=9)
+            # Also one that its engine has yet to start.
+            cli.is_lost = True
+            cli.die(signal=9)
         for verb in self._verbs:
             verb.cancel()
         await self._part()
@@ -170,7 +170,7 @@ class Stage:
         async with asyncio.timeout(DEADLINE):
             await self._finish_verbs()
             was = -1
-            while was != self.engine.journal.next or self.engine.journal.last + 1 != was:
+            while not self._rests_at(was):
                 was = self.engine.journal.next
                 while working := self._work():
                     await asyncio.wait(working)
@@ -183,6 +183,16 @@ class Stage:
             cli.asks[each] for cli in self.clis if cli.is_alive for each in cli.waiting
         }
         assert not self.failures, self.failures
+
+    def _rests_at(self, number: int) -> bool:
+        """Whether nothing came after this number was next, and followers have seen all before."""
+        journal = self.engine.journal
+        if not number == journal.next == journal.last + 1 == self.followers[0].cursor + 1:
+            return False
+        last: dict[str | None, int] = {
+            each.session_id: each.seq for each in self.followers[0].events if each.kind != "partial"
+        }
+        return all(each.cursor >= last.get(each.session_id, 0) for each in self.followers)
 
     def _work(self) -> set[asyncio.Task[Any]]:
         """What the engine does on its own, also for callers that have left."""

@@ -63,7 +63,7 @@ class PlayedCLI(ScriptedCLI):
         self.queue: list[str] = []
         self.turn: list[str] | None = None
         self.greeted = False
-        self.is_alive = True
+        self._has_ended = False
         self.is_lost = False
         """Its engine was killed: what happens to it now, nobody knows."""
         self.is_kept = False
@@ -134,8 +134,13 @@ class PlayedCLI(ScriptedCLI):
             self.withdraw(request_id)
 
     def die(self, *, code: int | None = None, signal: int | None = None) -> None:
-        self.is_alive = False
+        self._has_ended = True
         self.end.exit(code, signal=signal)
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it runs: one whose start was called off was made, and never did."""
+        return self.transport._receiver is not None and not self._has_ended
 
     @property
     def waiting(self) -> list[str]:
@@ -209,9 +214,9 @@ class PlayedCLI(ScriptedCLI):
             self._answers[request.subtype] = told
 
     def eof_received(self) -> None:
-        self.is_alive = False
+        self._has_ended = True
         super().eof_received()
 
     def exited(self, exit: Any) -> None:
-        self.is_alive = False
+        self._has_ended = True
         super().exited(exit)

@@ -60,6 +60,7 @@ async def in_memory(engine: FakeEngine) -> AsyncGenerator[RemoteEngine]:
 async def prepared() -> FakeEngine:
     engine = FakeEngine()
     await engine.start(Start(prompt="hello", cwd="/", label="first"))
+    await engine.add_runner("attic")
     for _ in range(3):
         engine.ask(S)
     await engine.say(S, Say(content="one more"))
@@ -84,6 +85,7 @@ VERBS: dict[str, Verb] = {
     "answer nothing": lambda e: e.answer("q-77", Deny()),
     "interrupt": lambda e: e.interrupt(S),
     "stop": lambda e: e.stop(S),
+    "stop_all": lambda e: e.stop_all(),
     "fork": lambda e: e.fork(S, Fork(prompt="again", at="u", options=OPTIONS)),
     "rewind": lambda e: e.rewind(S, "p-2"),
     "preview": lambda e: e.rewind(S, "p-2", preview=True),
@@ -121,6 +123,16 @@ VERBS: dict[str, Verb] = {
     "policy wrong": lambda e: e.policy_dry_run("["),
     "cost": lambda e: e.cost(),
     "cost by day": lambda e: e.cost("day", session_id=S, since=3),
+    "runners": lambda e: e.runners(),
+    "add_runner": lambda e: e.add_runner("shed"),
+    "add_runner again": lambda e: e.add_runner("attic"),
+    "add_runner with no name": lambda e: e.add_runner(""),
+    "add_runner with a bad name": lambda e: e.add_runner("a/b é"),
+    "drain_runner": lambda e: e.drain_runner("attic"),
+    "drain_runner no more": lambda e: e.drain_runner("attic", draining=False),
+    "drain_runner nobody": lambda e: e.drain_runner("nobody"),
+    "revoke_runner": lambda e: e.revoke_runner("attic"),
+    "revoke_runner nobody": lambda e: e.revoke_runner("nobody"),
     "settings": lambda e: e.settings(),
     "health": lambda e: e.health(),
 }
@@ -146,6 +158,7 @@ async def test_each_verb_gives_the_same_over_http(verb: Verb) -> None:
             assert await outcome(remote, verb) == await outcome(direct, verb)
         assert behind.sessions == direct.sessions
         assert behind.asked == direct.asked
+        assert behind.machines == direct.machines
         assert behind.journal == direct.journal
 
 
@@ -186,6 +199,21 @@ async def test_each_error_is_the_same_over_http(error: errors.PilothouseError) -
     assert type(raised.value) is type(error)
     assert str(raised.value) == str(error)
     assert vars(raised.value) == vars(error)
+
+
+@pytest.mark.parametrize("name", ["", ".", ".."])
+async def test_a_name_that_would_change_the_path_is_asked_nowhere(name: str) -> None:
+    engine = await prepared()
+    async with in_memory(engine) as remote:
+        for ask in (remote.stop, remote.status, remote.interrupt):
+            with pytest.raises(errors.UnknownSession):
+                await ask(name)
+        with pytest.raises(errors.UnknownQuestion):
+            await remote.question(name)
+        for ask in (remote.drain_runner, remote.revoke_runner):
+            with pytest.raises(errors.UnknownRunner):
+                await ask(name)
+    assert engine.sessions[S].live
 
 
 async def test_a_late_answer_is_refused_over_http() -> None:

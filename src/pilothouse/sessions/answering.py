@@ -127,7 +127,7 @@ class Answering(Talking):
             origin="plan",
             parent=view.session_id,
         )
-        self.check_wanted(record)
+        await self.check_wanted(record)
         self.check_caps(view)
         await new.reserve(leaving=session.session_id)
         said = new.prompt(implementation_prompt(answer.plan or question.plan), by="engine")

@@ -7,8 +7,8 @@ answer that anybody has seen is never given a second time.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -27,6 +27,7 @@ from .view import View
 
 __all__ = ["Asking"]
 
+LEAST_TIME_MS: Final = 60_000
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 
@@ -42,6 +43,7 @@ class Asking:
         timeout_ms: int,
         bypass_allowed: bool,
         spawn: Spawn,
+        asked_before: Callable[[str], Awaitable[Question | None]] | None = None,
     ) -> None:
         self._scribe = scribe
         self._view = view
@@ -50,7 +52,9 @@ class Asking:
         self._bypass_allowed = bypass_allowed
         self._spawn = spawn
         self._judging = asyncio.Lock()
+        self._asked_before = asked_before
         self._closed = False
+        self._left = False
         self._waiting: dict[str, asyncio.Future[Answer]] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}
 
@@ -84,18 +88,44 @@ class Asking:
             timer.cancel()
         self._timers.clear()
 
+    def leave(self) -> None:
+        """Stop every clock, and leave what is open as it is: the CLI goes on without us."""
+        self._left = True
+        self.close()
+
     async def _ask(self, request: PermissionRequest | ElicitationRequest) -> Answer:
-        question, decision = await self._judged(self._posed(request))
+        posed = self._posed(request)
+        known = await self._known(posed.id)
+        if known is not None:
+            return _given(known) if known.state != "open" else await self._answered(known)
+        question, decision = await self._judged(posed)
         if _is_final(question, decision):
             return await self._decided(question, decision)
+        return await self._answered(question, QuestionOpened(question=question))
+
+    async def _known(self, question_id: str) -> Question | None:
+        """The question, if another engine has asked it: what this one says must be committed."""
+        if self._asked_before is None:
+            return None
+        open_one = self._view.questions.get(question_id)
+        if open_one is not None and open_one.state == "open":
+            return open_one
+        await self._scribe.kept()
+        known = await self._asked_before(question_id)
+        return None if known is None or known.state in ("open", "withdrawn") else known
+
+    async def _answered(self, question: Question, *opening: QuestionOpened) -> Answer:
+        """Wait for the answer to a question, which is opened first unless it is open."""
         waiting = asyncio.get_running_loop().create_future()
         self._waiting[question.id] = waiting
         try:
-            await self._scribe.write(self._view, QuestionOpened(question=question)).committed
+            if opening:
+                await self._scribe.write(self._view, *opening).committed
             self._start_clock(question)
             return await waiting
         except asyncio.CancelledError:
-            self._withdraw(question.id)
+            if not self._left:
+                self._withdraw(question.id)
             raise
         finally:
             self._waiting.pop(question.id, None)
@@ -157,10 +187,13 @@ class Asking:
             self._scribe.write(self._view, record)
 
     def _start_clock(self, question: Question) -> None:
-        if self._timeout_ms and question.id in self._waiting:
+        if question.expires_at is not None and question.id in self._waiting:
+            # One that was open while no engine ran gets some time in which it can be answered.
+            least = min(self._timeout_ms, LEAST_TIME_MS)
+            left = max(question.expires_at - self._scribe.clock(), least) / 1000
             loop = asyncio.get_running_loop()
             self._timers[question.id] = loop.call_later(
-                self._timeout_ms / 1000, lambda: self._spawn(self._expire(question.id))
+                left, lambda: self._spawn(self._expire(question.id))
             )
 
     def _stop_clock(self, question_id: str) -> None:
@@ -172,10 +205,22 @@ class Asking:
         question = self._view.questions.get(question_id)
         if question is None or question.state != "open":
             return
-        reason = f"Nobody answered within {self._timeout_ms / 1000:g} s; the question has expired."
+        reason = _expired(question)
         record = QuestionClosed(id=question_id, state="expired", by="timeout", because=reason)
         await self._scribe.write(self._view, record).committed
         self.give(question_id, Decline() if question.kind == "elicitation" else Deny(reason=reason))
+
+
+def _given(question: Question) -> Answer:
+    """What became of a question that was settled while its CLI could not be told."""
+    if question.answer is not None:
+        return question.answer
+    return Decline() if question.kind == "elicitation" else Deny(reason=_expired(question))
+
+
+def _expired(question: Question) -> str:
+    seconds = ((question.expires_at or 0) - question.opened_at) / 1000
+    return f"Nobody answered within {seconds:g} s; the question has expired."
 
 
 def _is_final(question: Question, decision: Decision) -> bool:

@@ -17,6 +17,7 @@ from pilothouse.protocol.permissions import PermissionMode
 from .answers import Answer
 
 __all__ = [
+    "AllStopped",
     "Answered",
     "Batch",
     "Cancelled",
@@ -43,6 +44,8 @@ __all__ = [
     "RateLimit",
     "Retry",
     "Rewound",
+    "Runner",
+    "RunnerAdded",
     "Said",
     "Say",
     "SessionOptions",
@@ -54,11 +57,15 @@ __all__ = [
     "Subagent",
     "Tokens",
     "ToolRun",
+    "Via",
     "Waiting",
     "Way",
 ]
 
 State = Literal["active", "awaiting_input", "done", "error", "interrupted"]
+Via = Literal["relay", "stdio", "sdk-url"]
+"""How a CLI is reached: through a relay that outlives the engine, as a child of the engine, or by
+its own WebSocket, which CLIs up to 2.1.120 have."""
 QuestionKind = Literal["tool", "plan", "questions", "elicitation"]
 QuestionState = Literal["open", "answered", "withdrawn", "expired"]
 QuestionFilter = Literal["decidable", "open", "answered", "withdrawn", "expired", "any"]
@@ -117,6 +124,10 @@ class SessionOptions(_Given, frozen=True):
     setting_sources: list[Literal["user", "project", "local"]] | None = None
     json_schema: JsonObject | None = None
     env: dict[str, str] = field(default_factory=dict[str, str])
+    machine: Word | None = None
+    """The runner to start it on; the engine's own machine if left out."""
+    via: Via | None = None
+    """How it is reached; the engine's own choice if left out."""
     flags: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
     """Some flags of the CLI that have no name here: without dashes -> value, null for a switch."""
 
@@ -206,6 +217,35 @@ class Stopped(_Told, frozen=True):
     session_id: str
     state: State
     was_live: bool
+
+
+class AllStopped(_Told, frozen=True):
+    sessions: list[str]
+    """Those that had a CLI."""
+
+
+# Other machines
+
+
+class Runner(_Told, frozen=True):
+    """A machine that starts CLIs when it is asked to."""
+
+    name: str
+    state: Literal["connected", "draining", "away", "lost"]
+    """`away`: not connected, and not for long; `draining`: takes no new session."""
+    since: int
+    """When it came into this state, in milliseconds since the epoch."""
+    host: str = ""
+    version: str = ""
+    cli_version: str | None = None
+    sessions: list[str] = field(default_factory=list[str])
+    """Those whose CLI is on it."""
+
+
+class RunnerAdded(_Told, frozen=True):
+    name: str
+    token: str
+    """Told this once. Whoever has it can be this runner."""
 
 
 # Questions
@@ -298,7 +338,7 @@ class Answered(_Told, frozen=True):
 
 
 class Waiting(_Told, frozen=True):
-    what: Literal["api", "tool", "person", "hook", "background", "start"]
+    what: Literal["api", "tool", "person", "hook", "background", "start", "machine"]
     detail: str = ""
 
 
@@ -374,6 +414,9 @@ class Status(_Told, frozen=True):
     pid: int | None = None
     cli_version: str | None = None
     simulated: bool = False
+    machine: str | None = None
+    """The runner its CLI is on; None: the engine's own machine."""
+    via: Via = "stdio"
     waiting_on: Waiting | None = None
     retry: Retry | None = None
     rate_limit: RateLimit | None = None
@@ -407,6 +450,7 @@ class Listed(_Told, frozen=True):
     state: State | None = None
     """None: no engine of ours has touched it."""
     live: bool = False
+    machine: str | None = None
     label: str | None = None
     questions: int = 0
     cost_usd: float | None = None
@@ -525,6 +569,7 @@ class Engine(Protocol):
     async def answer(self, question_id: str, answer: Answer, *, by: str = "person") -> Answered: ...
     async def interrupt(self, session_id: str) -> Interrupted: ...
     async def stop(self, session_id: str) -> Stopped: ...
+    async def stop_all(self) -> AllStopped: ...
     async def fork(self, session_id: str, request: Fork) -> Started: ...
     async def rewind(
         self, session_id: str, prompt_id: str, *, preview: bool = False
@@ -571,6 +616,11 @@ class Engine(Protocol):
         session_id: str | None = None,
         since: int | None = None,
     ) -> CostReport: ...
+    async def runners(self) -> list[Runner]: ...
+    async def add_runner(self, name: str) -> RunnerAdded: ...
+    async def drain_runner(self, name: str, *, draining: bool = True) -> Runner: ...
+    async def revoke_runner(self, name: str) -> Runner: ...
+
     async def settings(self) -> JsonObject: ...
     async def health(self) -> Health: ...
     async def aclose(self) -> None: ...

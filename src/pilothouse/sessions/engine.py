@@ -5,6 +5,7 @@
         Answering   answer
         Controlling what a live CLI is asked
       Reporting     status, list, read, watch, policy, cost, health
+      Machines      runners
 
 Every verb keeps what it was told before it acts, and returns once that is committed.
 """
@@ -19,13 +20,14 @@ from .answering import Answering
 from .control import Controlling
 from .journal.contract import Journal
 from .journal.sqlite import SqliteJournal
+from .machines import Machines
 from .reporting import Reporting
 
 __all__ = ["SessionEngine"]
 
 
-class SessionEngine(Answering, Controlling, Reporting):
-    """Implements `contract.Engine` with CLIs of this machine."""
+class SessionEngine(Answering, Controlling, Reporting, Machines):
+    """Implements `contract.Engine`."""
 
     @classmethod
     async def open(

@@ -18,6 +18,7 @@
     question.decided    QuestionDecided
     turn.ended          TurnEnded
     rules.kept          RulesKept
+    lines.lost          LinesLost
 
 Everything the engine knows of a session can be told again from these alone.
 """
@@ -33,7 +34,7 @@ from pilothouse.protocol.permissions import PermissionMode
 from pilothouse.protocol.wire import encode_json
 
 from .answers import Answer
-from .contract import Caps, Content, Question, SessionOptions, Tokens
+from .contract import Caps, Content, Question, SessionOptions, Tokens, Via
 
 __all__ = [
     "CLI",
@@ -44,6 +45,7 @@ __all__ = [
     "CLIEnded",
     "CLIStarted",
     "InterruptAsked",
+    "LinesLost",
     "OptionsChanged",
     "PromptSaid",
     "PromptSent",
@@ -140,6 +142,11 @@ class CLIStarted(Record, frozen=True, tag="cli.started"):
     version: str | None = None
     resumed: bool = False
     simulated: bool = False
+    run: str = ""
+    """Names this life of it to whoever carries its lines; empty: it is a child of the engine."""
+    via: Via = "stdio"
+    machine: str = ""
+    """The runner that looks after it; empty: the engine's own machine."""
 
 
 class CLIEnded(Record, frozen=True, tag="cli.ended"):
@@ -198,6 +205,12 @@ class RulesKept(Record, frozen=True, tag="rules.kept"):
     """As the CLI's settings have them: `Bash(make test)`."""
 
 
+class LinesLost(Record, frozen=True, tag="lines.lost"):
+    """Lines of the CLI's were lost on their way, and nobody can bring them back."""
+
+    because: str
+
+
 AnyRecord = (
     SessionStarted
     | SessionStopped
@@ -214,6 +227,7 @@ AnyRecord = (
     | QuestionDecided
     | TurnEnded
     | RulesKept
+    | LinesLost
 )
 
 KINDS: Final = (

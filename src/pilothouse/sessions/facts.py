@@ -26,6 +26,7 @@ from .contract import (
     Subagent,
     Tokens,
     ToolRun,
+    Via,
     Waiting,
 )
 from .entries import PromptSaid
@@ -102,6 +103,13 @@ class Facts(Struct, omit_defaults=True):
     pid: int | None = None
     cli_version: str | None = None
     simulated: bool = False
+    run: str = ""
+    """Of the CLI that is alive, by which its relay is known."""
+    run_seq: int = 0
+    """The entry that tells of its start."""
+    via: Via = "stdio"
+    machine: str = ""
+    """Where its last CLI ran, and its transcript is."""
     started_at: int = 0
     updated_at: int = 0
     last_seq: int = 0
@@ -169,6 +177,8 @@ class Facts(Struct, omit_defaults=True):
             pid=self.pid,
             cli_version=self.cli_version,
             simulated=self.simulated,
+            machine=self.machine or self.options.machine,
+            via=self.via,
             waiting_on=waiting_on,
             retry=self.retry,
             rate_limit=self.rate_limit,
@@ -197,6 +207,7 @@ class Facts(Struct, omit_defaults=True):
             updated_at=self.updated_at,
             state=self.state,
             live=self.live,
+            machine=self.machine or self.options.machine,
             label=self.label,
             questions=len(self.questions),
             cost_usd=self.cost_usd,

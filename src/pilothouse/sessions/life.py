@@ -23,7 +23,7 @@ from pilothouse.errors import (
     SessionEnded,
     SessionTaken,
 )
-from pilothouse.protocol import LineRejected, Message
+from pilothouse.protocol import Initialize, LineRejected, Message
 from pilothouse.protocol.permissions import PermissionMode
 
 from .asking import Asking
@@ -31,11 +31,13 @@ from .entries import (
     AnyRecord,
     CLIEnded,
     CLIStarted,
+    LinesLost,
     QuestionClosed,
 )
 from .facts import QueuedPrompt
 from .journal.contract import KeyRow, Posted
 from .launching import check_directories, client_options, permitted_directory
+from .passages import Passage
 from .services import Services
 from .view import View
 from .writers import Writer
@@ -58,6 +60,7 @@ class Life(ABC):
         self._starting: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._writers: dict[str, Writer] = {}
+        self._passage = Passage()
         self._connecting: Client | None = None
         self._called_off = False
         self._room: asyncio.Task[None] | None = None
@@ -83,6 +86,11 @@ class Life(ABC):
         """Whether anything of it is yet to come: a CLI's end, an answer, a queued message."""
         view = self.view
         return bool(self._writers) or view.busy or bool(view.questions) or bool(view.queued)
+
+    @property
+    def machine(self) -> str:
+        """The runner that its CLI runs on; empty: our own machine."""
+        return self.view.options.machine or ""
 
     @property
     def asking(self) -> Asking | None:
@@ -120,7 +128,7 @@ class Life(ABC):
             raise NotNow("the server is stopping", advice="start it again, then repeat this")
         if self.has_cli:
             return
-        if self.view.cwd:
+        if self.view.cwd and not self.machine:
             # It may have gone since the session began, or the roots may be others now.
             roots = self._services.settings.allowed_roots
             permitted_directory(self.view.cwd, roots)
@@ -199,8 +207,8 @@ class Life(ABC):
             await self.reserve()
             if self._room is not None:
                 await asyncio.wait([self._room])
-            client, resumed = await self._prepare()
-            self.write(CLIStarted(resumed=resumed, simulated=self._services.simulated))
+            client, started = await self._prepare()
+            self.write(started)
             self._connecting = client
             await client.connect()
         except (PilothouseError, OSError) as error:
@@ -212,17 +220,39 @@ class Life(ABC):
         self._client = None if self._ended.is_set() else client
         return self._client
 
-    async def _prepare(self) -> tuple[Client, bool]:
+    async def _prepare(self) -> tuple[Client, CLIStarted]:
         services, view = self._services, self.view
         conversation = await self._conversation()
-        self._asking = asking = Asking(
+        self._passage = passage = services.passages.begin(view, self, self._locks)
+        self._asking = asking = self._new_asking()
+        client = self._new_client(asking, conversation)
+        if self._called_off:
+            raise NotNow("its start was called off")
+        resumed = "resume" in conversation and not conversation.get("fork_session", False)
+        return client, CLIStarted(
+            resumed=resumed,
+            simulated=services.simulated,
+            run=passage.run,
+            via=passage.via,
+            machine=passage.machine,
+        )
+
+    def _new_asking(self, **more: Any) -> Asking:
+        services = self._services
+        return Asking(
             self._scribe,
-            view,
+            self.view,
             services.policy,
             timeout_ms=services.settings.permission_timeout_ms,
             bypass_allowed=services.gate.allowed,
             spawn=services.tasks.spawn,
+            **more,
         )
+
+    def _new_client(self, asking: Asking, conversation: dict[str, Any]) -> Client:
+        services, view = self._services, self.view
+        # Another machine has a CLI and an environment of its own.
+        elsewhere = bool(self.machine)
         options = client_options(
             view.options,
             cwd=view.cwd,
@@ -230,17 +260,18 @@ class Life(ABC):
             rules=view.rules,
             allow_bypass=services.gate.allowed,
             partials=services.settings.partials,
-            cli_path=services.cli_path,
-            env=services.env,
-            inherit_env=services.inherit_env,
+            cli_path=None if elsewhere else services.cli_path,
+            env={} if elsewhere else services.env,
+            inherit_env=services.inherit_env and not elsewhere,
             conversation=conversation,
             handlers=asking.handlers,
         )
         services.gate.check_options(options)
-        if self._called_off:
-            raise NotNow("its start was called off")
-        resumed = "resume" in conversation and not conversation.get("fork_session", False)
-        return services.make_client(options, sink=self), resumed
+        return services.make_client(options, sink=self, **self._passage.client_parts(view))
+
+    def _locks(self) -> list[int]:
+        held = (writer.fileno() for writer in self._writers.values())
+        return [descriptor for descriptor in held if descriptor is not None]
 
     def next_mode(self) -> PermissionMode | None:
         """The mode it was in, which a plan or a person may have changed since the start."""
@@ -253,7 +284,7 @@ class Life(ABC):
         """Which conversation the CLI goes on with. The transcript on disk decides, not we."""
         view = self.view
         claude_id = view.claude_session_id or view.session_id
-        if await self._services.history.find(claude_id) is not None:
+        if await self._has_transcript(claude_id):
             return {"resume": claude_id}
         if view.origin == "fork" and view.fork_from is not None:
             fork: dict[str, Any] = {
@@ -263,6 +294,11 @@ class Life(ABC):
             }
             return fork if view.fork_at is None else fork | {"resume_session_at": view.fork_at}
         return {"session_id": claude_id}
+
+    async def _has_transcript(self, claude_id: str) -> bool:
+        if self.machine:
+            return await self._services.passages.has_transcript(self.machine, claude_id)
+        return await self._services.history.find(claude_id) is not None
 
     async def close(self, reason: str, *, decidable: bool = False) -> bool:
         """End its CLI in order; whether there was one. Open questions stay decidable if so told."""
@@ -319,7 +355,7 @@ class Life(ABC):
 
     def received(self, events: Sequence[Message | LineRejected], kinds: set[type[Any]]) -> None:
         """Keep what the CLI wrote."""
-        turns = self._scribe.lines(self.view, events, kinds)
+        turns = self._scribe.lines(self.view, events, kinds, self._passage.received())
         if self.view.claude_session_id not in self._writers:
             self._follow_conversation()
         for turn in turns:
@@ -354,9 +390,11 @@ class Life(ABC):
         self._ended.set()
         if self._services.journal.failed is None:
             self._withdraw_open(record.reason or "it was closed")
-            self.write(record)
+            self._scribe.write(self.view, record, ended_runs=self._passage.end())
             self._scribe.save(self.view)
             self._prune()
+        else:
+            self._passage.end()
         if self._asking is not None:
             self._asking.close()
         self._client = self._asking = None
@@ -386,6 +424,23 @@ class Life(ABC):
 
     async def _remove_partials(self, first: int, last: int) -> None:
         await self._services.journal.prune_partials(self.session_id, first, last)
+
+    # What the passage tells (`Told`)
+
+    def lines_lost(self, because: str) -> None:
+        """Keep that something cannot be kept."""
+        log.warning("session %s: %s", self.session_id, because)
+        if self._services.journal.failed is None:
+            self.write(LinesLost(because=because))
+
+    def reconnected(self) -> None:
+        """Ask a CLI that dialled in anew what it still waits for."""
+        if self._client is not None:
+            self._services.tasks.spawn(self._ask_again(self._client))
+
+    async def _ask_again(self, client: Client) -> None:
+        with suppress(SessionEnded, ControlTimeout, ControlError):
+            await client.request(Initialize())
 
     # Idleness
 

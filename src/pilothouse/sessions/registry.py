@@ -7,10 +7,17 @@ import difflib
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from pilothouse.client.client import Client, Sink
 from pilothouse.client.options import Options
-from pilothouse.errors import CapReached, TooManySessions, UnknownQuestion, UnknownSession
+from pilothouse.errors import (
+    CapReached,
+    PilothouseError,
+    TooManySessions,
+    UnknownQuestion,
+    UnknownSession,
+)
 from pilothouse.settings import Settings
 
 from .contract import Question
@@ -20,6 +27,7 @@ from .history import History
 from .journal.contract import Journal, KeyRow, Snapshot
 from .keys import Keys
 from .launching import check_directories, client_options, permitted_directory
+from .passages import Passages, pipes
 from .policy import PolicyFile
 from .scribe import Scribe, day_of
 from .services import ClientMaker, Services
@@ -38,8 +46,8 @@ HOUSEKEEPING = 60 * 60.0
 """Seconds between two looks for what is no longer to be kept."""
 
 
-def _client(options: Options, *, sink: Sink) -> Client:
-    return Client(options, sink=sink)
+def _client(options: Options, *, sink: Sink, **parts: Any) -> Client:
+    return Client(options, sink=sink, **parts)
 
 
 class Registry:
@@ -55,12 +63,15 @@ class Registry:
         env: Mapping[str, str] | None = None,
         inherit_env: bool = True,
         make_client: ClientMaker = _client,
+        passages: Passages | None = None,
     ) -> None:
         self.journal = journal
         self.scribe = Scribe(journal)
         self.keys = Keys(journal)
         self.sessions: dict[str, Session] = {}
         self.started_at = self.scribe.clock()
+        self.left = 0
+        """How many CLIs went on when this engine ended."""
         self._housekeeping: list[asyncio.Task[None]] = []
         self._spent: dict[str, float] = {}
         """What each day has cost, of those this engine has seen."""
@@ -73,6 +84,7 @@ class Registry:
             writers=Writers(settings.claude_config_dir / ".pilothouse" / "writers"),
             gate=OperatorGate(allowed=settings.allow_bypass),
             make_client=make_client,
+            passages=passages or pipes(),
             make_room=self._make_room,
             turn_ended=self._count,
             check_caps=self.check_caps,
@@ -93,12 +105,23 @@ class Registry:
         for snapshot in await self.journal.sessions():
             view = await self._retold(snapshot)
             session = self.sessions[view.session_id] = Session(self.services, view)
-            if view.live or view.busy or view.open_questions:
-                session.lost("the server ended")
+            if not await self._taken_up(session):
+                session.lost(_ended_with_us(view))
         self._housekeeping = [
             self.services.tasks.spawn(self._keep_house()),
             self.services.tasks.spawn(self._mind_journal()),
         ]
+
+    async def _taken_up(self, session: Session) -> bool:
+        """Whether nothing is amiss with it: it rests, or its CLI goes on."""
+        view = session.view
+        if not (view.live or view.busy or view.open_questions):
+            return True
+        try:
+            return bool(view.run) and await session.take_up()
+        except PilothouseError as error:
+            log.error("session %s cannot go on: %s", session.session_id, error)
+            return False
 
     async def _retold(self, snapshot: Snapshot) -> View:
         try:
@@ -139,21 +162,30 @@ class Registry:
         """Let no CLI work on of which nothing can be kept any more."""
         await self.journal.broken()
         log.error("nothing can be kept any more, so every CLI is ended: %s", self.journal.failed)
-        ends = (each.close("nothing can be kept") for each in self.sessions.values())
-        await asyncio.gather(*ends, return_exceptions=True)
+        await self._let_go("nothing can be kept")
 
     async def aclose(self) -> None:
-        """End every CLI in order, and close the journal."""
+        """Leave every CLI that goes on behind its relay, end every other one in order, and close
+        the journal."""
         self.services.is_closing = True
         for task in self._housekeeping:
             task.cancel()
-        closing = (
-            each.close("the server stopped", decidable=True) for each in self.sessions.values()
-        )
-        # What goes wrong with one is logged, and keeps no other and no file open.
-        await asyncio.gather(*closing, return_exceptions=True)
+        await self._let_go("the server stopped")
         await self.services.tasks.settle()
         await self.journal.aclose()
+
+    async def _let_go(self, reason: str) -> None:
+        async def one(session: Session) -> bool:
+            if await session.leave():
+                return True
+            await session.close(reason, decidable=True)
+            return False
+
+        # What goes wrong with one is logged, and keeps no other and no file open.
+        left = await asyncio.gather(*map(one, self.sessions.values()), return_exceptions=True)
+        for error in (each for each in left if isinstance(each, Exception)):
+            log.error("a session could not be let go of: %s", error, exc_info=error)
+        self.left = sum(each is True for each in left)
 
     # Which session
 
@@ -226,7 +258,7 @@ class Registry:
 
     # Limits
 
-    def check_wanted(self, record: SessionStarted) -> None:
+    async def check_wanted(self, record: SessionStarted) -> None:
         """Refuse options that no CLI may be started with, before anything is kept."""
         options = client_options(
             record.options,
@@ -241,7 +273,9 @@ class Registry:
             handlers={},
         )
         self.services.gate.check_options(options)
-        check_directories(record.options, record.cwd, self.services.settings.allowed_roots)
+        await self.services.passages.check(record.options)
+        if record.options.machine is None:
+            check_directories(record.options, record.cwd, self.services.settings.allowed_roots)
 
     def is_capped(self, view: View) -> bool:
         """Whether a limit is set to what the session may cost."""
@@ -285,6 +319,12 @@ class Registry:
                 advice="wait for one, stop one, or raise MAX_SESSIONS",
             )
         return idle.retire()
+
+
+def _ended_with_us(view: View) -> str:
+    if view.run:
+        return "its relay was gone when the server came back"
+    return "the server ended"
 
 
 def _last_used(session: Session) -> int:

@@ -22,7 +22,7 @@ from .entries import (
     QuestionOpened,
     encode_record,
 )
-from .journal.contract import Changes, CostRow, Draft, Journal, KeyRow, Posted
+from .journal.contract import Changes, CostRow, Draft, Journal, KeyRow, Posted, ReceivedRow
 from .questions import closed, decided
 from .view import View, record_of
 
@@ -41,12 +41,23 @@ class Scribe:
         self._journal = journal
         self.clock = clock
 
-    def write(self, view: View, *records: AnyRecord, keys: Sequence[KeyRow] = ()) -> Posted:
+    def write(
+        self,
+        view: View,
+        *records: AnyRecord,
+        keys: Sequence[KeyRow] = (),
+        ended_runs: Sequence[str] = (),
+    ) -> Posted:
         """Add records of one session, in one transaction."""
-        return self.write_all([(view, record) for record in records], keys=keys)
+        pairs = [(view, record) for record in records]
+        return self.write_all(pairs, keys=keys, ended_runs=ended_runs)
 
     def write_all(
-        self, pairs: Sequence[tuple[View, AnyRecord]], *, keys: Sequence[KeyRow] = ()
+        self,
+        pairs: Sequence[tuple[View, AnyRecord]],
+        *,
+        keys: Sequence[KeyRow] = (),
+        ended_runs: Sequence[str] = (),
     ) -> Posted:
         """Add records of several sessions, in one transaction."""
         self._check()
@@ -59,19 +70,28 @@ class Scribe:
             row = _question_after(view, record, at)
             questions += [] if row is None else [row]
             view.apply_record(number, at, record)
-        return self._journal.post(drafts, Changes(questions=questions, keys=keys))
+        changes = Changes(questions=questions, keys=keys, ended_runs=ended_runs)
+        return self._journal.post(drafts, changes)
 
     def lines(
-        self, view: View, events: Sequence[Message | LineRejected], kinds: set[type[Any]]
+        self,
+        view: View,
+        events: Sequence[Message | LineRejected],
+        kinds: set[type[Any]],
+        received: Sequence[ReceivedRow] = (),
     ) -> list[Turn]:
-        """Add what a CLI wrote; the turns that ended with it are noted in the same transaction."""
+        """Add what a CLI wrote; the turns that ended with it are noted in the same transaction.
+
+        `received` tells how far its lines have come with these.
+        """
         if self._journal.failed is not None:
             # Whoever reads from a CLI must not fail; that nothing is kept is told by `failed`.
             return []
         at, first = self.clock(), self._journal.next
         session_id = view.session_id
         if kinds == _PIECES_ALONE:
-            self._journal.post([Draft(session_id, PARTIAL, at, _raw(event)) for event in events])
+            pieces = [Draft(session_id, PARTIAL, at, _raw(event)) for event in events]
+            self._journal.post(pieces, Changes(received=received) if received else None)
             view.skip(first + len(events) - 1, at)
             return []
         drafts: list[Draft] = []
@@ -84,7 +104,7 @@ class Scribe:
             else:
                 view.skip(number, at)
         drafts += self._endings(view, turns, at, first + len(drafts))
-        self._journal.post(drafts, self._sums(view, turns, at))
+        self._journal.post(drafts, self._sums(view, turns, at, received))
         return turns
 
     def _check(self) -> None:
@@ -114,10 +134,13 @@ class Scribe:
             self._journal.post([], Changes(snapshots=[snapshot]))
         return snapshot is not None
 
-    def _sums(self, view: View, turns: Sequence[Turn], at: int) -> Changes | None:
-        if not turns:
+    def _sums(
+        self, view: View, turns: Sequence[Turn], at: int, received: Sequence[ReceivedRow]
+    ) -> Changes | None:
+        if not turns and not received:
             return None
-        return Changes(costs=[_cost(view, turn, at) for turn in turns if turn.result is not None])
+        costs = [_cost(view, turn, at) for turn in turns if turn.result is not None]
+        return Changes(costs=costs, received=received)
 
 
 _PIECES_ALONE: set[type[Any]] = {StreamEvent}

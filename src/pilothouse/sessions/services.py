@@ -16,6 +16,7 @@ from pilothouse.settings import Settings
 from .gate import OperatorGate
 from .history import History
 from .journal.contract import Journal
+from .passages import Passages
 from .policy import PolicyFile
 from .scribe import Scribe
 from .view import View
@@ -31,7 +32,7 @@ T = TypeVar("T")
 class ClientMaker(Protocol):
     """Makes the client of one CLI: the seam where tests and relays come in."""
 
-    def __call__(self, options: Options, *, sink: Sink) -> Client: ...
+    def __call__(self, options: Options, *, sink: Sink, **parts: Any) -> Client: ...
 
 
 class Tasks:
@@ -84,6 +85,7 @@ class Services:
     writers: Writers
     gate: OperatorGate
     make_client: ClientMaker
+    passages: Passages
     make_room: Callable[..., asyncio.Task[None] | None]
     """Called before a CLI starts: closes an idle one if need be, or raises TooManySessions."""
     turn_ended: Callable[[float], None]

@@ -36,7 +36,8 @@ from .entries import (
     PromptWithdrawn,
     SessionStopped,
 )
-from .life import Life, first_unsent
+from .life import first_unsent
+from .outliving import Outliving
 
 __all__ = ["Session"]
 
@@ -48,16 +49,22 @@ BEGIN_WITHIN_S: Final = 5.0
 """As long an interrupt waits for a CLI to begin the turn that was asked of it."""
 
 
-class Session(Life):
+class Session(Outliving):
     """Joins a view, a CLI and the questions it asks."""
 
     def status(self, output: Sequence[str] = ()) -> Status:
         """Everything that is known at this moment."""
-        pid = None if self._client is None else self._client.pid
+        pid = None if self._client is None else self._client.pid or self._passage.pid
         told = self.view.status(pid=pid, simulated=self._services.simulated, output=output)
-        if self._starting is None or self._client is not None:
-            return told
-        return replace(told, waiting_on=Waiting(what="start", detail="its CLI to start"))
+        if self._starting is not None and self._client is None:
+            return replace(told, waiting_on=Waiting(what="start", detail="its CLI to start"))
+        if self._client is not None and not self._passage.connected:
+            return replace(told, waiting_on=Waiting(what="machine", detail=self._unreachable()))
+        return told
+
+    def _unreachable(self) -> str:
+        trouble = self._services.passages.trouble(self.machine)
+        return trouble or "its relay to come back"
 
     def prompt(
         self, content: Content, *, priority: str | None = None, by: str = "person"

@@ -12,6 +12,7 @@ from pilothouse.errors import NotNow, UnknownPrompt
 from pilothouse.protocol.permissions import PermissionMode
 
 from .contract import (
+    AllStopped,
     Cancelled,
     Content,
     Fork,
@@ -46,9 +47,7 @@ class Talking(Registry):
 
     def _starter(self, request: Start) -> Callable[[Remember], Awaitable[Started]]:
         async def act(remember: Remember) -> Started:
-            cwd = await asyncio.to_thread(
-                permitted_directory, request.cwd, self.services.settings.allowed_roots
-            )
+            cwd = await self._directory(request)
             record = SessionStarted(
                 cwd=cwd, options=request.options, label=request.label, caps=request.caps
             )
@@ -56,9 +55,16 @@ class Talking(Registry):
 
         return act
 
+    async def _directory(self, request: Start) -> str:
+        """Where the session is to work. What is on another machine, its runner judges."""
+        if request.options.machine is not None:
+            return request.cwd
+        roots = self.services.settings.allowed_roots
+        return await asyncio.to_thread(permitted_directory, request.cwd, roots)
+
     async def _begin(self, record: SessionStarted, prompt: Content, remember: Remember) -> Started:
         """Keep a new session with its first message, and start its CLI."""
-        self.check_wanted(record)
+        await self.check_wanted(record)
         session = Session(self.services, View(session_id=str(uuid.uuid4())))
         self.check_caps(session.view)
         said = session.prompt(prompt)
@@ -138,6 +144,12 @@ class Talking(Registry):
         session = await self.known(session_id)
         was_live = await session.stop()
         return Stopped(session_id=session_id, state=session.view.state, was_live=was_live)
+
+    async def stop_all(self) -> AllStopped:
+        """End every CLI there is, in order."""
+        live = [each for each in self.sessions.values() if each.has_cli]
+        await asyncio.gather(*(each.stop() for each in live))
+        return AllStopped(sessions=[each.session_id for each in live])
 
     async def fork(self, session_id: str, request: Fork) -> Started:
         """A new session that begins with this one's conversation."""

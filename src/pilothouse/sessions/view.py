@@ -51,6 +51,7 @@ from .entries import (
     CLIEnded,
     CLIStarted,
     InterruptAsked,
+    LinesLost,
     OptionsChanged,
     PromptSaid,
     PromptSent,
@@ -302,6 +303,8 @@ class View(Facts):
         self._forget_cli()
         self.tracker = TurnTracker()
         self.live = True
+        self.run, self.run_seq = record.run, self.last_seq
+        self.via, self.machine = record.via, record.machine
         self.pid, self.simulated = record.pid, record.simulated
         self.cli_version = record.version or self.cli_version
         self._settle()
@@ -317,6 +320,7 @@ class View(Facts):
 
     def _forget_cli(self) -> None:
         self.tracker = self.pid = None
+        self.run = ""
         for prompt in self.queued.values():
             prompt.sent = prompt.held = False
         self.activity.end()
@@ -347,6 +351,9 @@ class View(Facts):
         if self.state == "awaiting_input" and not self.open_questions:
             self._signal("resolved")
             self._settle()
+
+    def _lines_lost(self, _: LinesLost) -> None:
+        """What was lost might have told anything; the next lines tell how it stands."""
 
     def _rules_kept(self, record: RulesKept) -> None:
         self.rules += [rule for rule in record.rules if rule not in self.rules]
@@ -429,6 +436,7 @@ class View(Facts):
         QuestionDecided: _question_decided,
         TurnEnded: _turn_recorded,
         RulesKept: _rules_kept,
+        LinesLost: _lines_lost,
     }
 
     _learns: ClassVar[dict[type[Any], Callable[[Any, Any], None]]] = {

@@ -30,16 +30,28 @@ TRY_AGAIN_AFTER: Final = 0.001
 
 
 class Writer:
-    """The right to run a session's CLI, held until `release` or the end of the process."""
+    """The right to run a session's CLI, held until `release` or the end of the process.
 
-    def __init__(self, path: Path, descriptor: int) -> None:
+    Without a descriptor it is held by another process for us.
+    """
+
+    def __init__(self, path: Path, descriptor: int | None) -> None:
         self._path = path
         self._descriptor: int | None = descriptor
+
+    def fileno(self) -> int | None:
+        """The locked file: whoever has a copy of it open holds the lock too."""
+        return self._descriptor
 
     def release(self) -> None:
         """Let others have the session."""
         if self._descriptor is not None:
             _remove(self._path, self._descriptor)
+            self.leave()
+
+    def leave(self) -> None:
+        """Let go of our copy; the lock stays with whoever has another."""
+        if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
 
@@ -62,6 +74,13 @@ class Writers:
                 f"no session can be locked in {self._folder}: {error.strerror}",
                 advice="see to that folder and its disk, then try again",
             ) from None
+
+    def take_up(self, session_id: str) -> Writer:
+        """Be the writer of a session whose CLI runs: its relay has the lock, or nobody has."""
+        try:
+            return self.acquire(session_id)
+        except SessionTaken:
+            return Writer(self._folder / f"{session_id}{SUFFIX}", None)
 
     def _acquire(self, session_id: str) -> Writer:
         path = self._folder / f"{session_id}{SUFFIX}"

@@ -37,6 +37,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     allowed_roots: tuple[Path, ...]
     idle_close_s: float
     server_idle_s: float
+    relays: bool
+    last_will_s: float
+    spool_limit: int
+    runner_lost_s: float
     state_dir: Path
     runtime_dir: Path
     claude_config_dir: Path

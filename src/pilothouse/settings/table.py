@@ -122,6 +122,35 @@ TABLE: Final[tuple[Setting, ...]] = (
         "a server that was started in the background ends itself. 0 is never.",
     ),
     Setting(
+        "relays",
+        "PILOTHOUSE_RELAYS",
+        SWITCH,
+        True,
+        "Whether a server's CLIs run behind relays and go on while it is down. Without them they "
+        "end with it.",
+    ),
+    Setting(
+        "last_will_s",
+        "PILOTHOUSE_LAST_WILL_S",
+        number(1),
+        86400.0,
+        "After how many seconds without any server a relay ends its CLI in order.",
+    ),
+    Setting(
+        "spool_limit",
+        "PILOTHOUSE_SPOOL_LIMIT",
+        whole(1024 * 1024),
+        1024 * 1024 * 1024,
+        "How many bytes a relay keeps for a server that is away. It reads on once there is room.",
+    ),
+    Setting(
+        "runner_lost_s",
+        "PILOTHOUSE_RUNNER_LOST_S",
+        number(0),
+        30.0,
+        "After how many seconds without a connection a runner counts as lost.",
+    ),
+    Setting(
         "state_dir",
         "PILOTHOUSE_STATE_DIR",
         PATH,

@@ -1,8 +1,14 @@
-"""Every test here runs twice: behind its engine is the simulator, then the real CLI."""
+"""The end-to-end suite: behind its engine is the simulator, then the real CLI.
+
+`--via` tells how each of them is reached. Without it, both are over pipes, and the simulator is
+behind a relay, too.
+"""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +19,54 @@ from tests.sessions.engine.house import House
 
 Housing = Callable[..., Awaitable[House]]
 
+DIALLING = "2.1.119"
+"""The newest of the supported CLIs that dial in themselves."""
+
 
 @pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.real)])
+def cli_maker(
+    request: pytest.FixtureRequest, simulated_cli: SimulatedCLIMaker, real_cli: RealCLIMaker
+) -> SimulatedCLIMaker | RealCLIMaker:
+    return simulated_cli if request.param == "simulated" else real_cli
+
+
+@asynccontextmanager
+async def housing(maker: Any, folder: Path, via: str) -> AsyncIterator[Housing]:
+    houses: list[House] = []
+
+    async def make(*told: Any, branches: Any = None, strict: bool = True, **flags: Any) -> House:
+        cli = maker(*told, branches=branches, strict=strict)
+        made = House(cli, folder / str(len(houses)), via)
+        await made.open(**flags)
+        houses.append(made)
+        return made
+
+    try:
+        yield make
+    finally:
+        for each in houses:
+            await each.aclose()
+
+
+REAL = pytest.mark.real
+WAYS = {
+    None: [
+        pytest.param(("simulated", "stdio"), id="simulated"),
+        pytest.param(("real", "stdio"), id="real", marks=REAL),
+        pytest.param(("simulated", "relay"), id="relayed"),
+    ],
+    "stdio": [("simulated", "stdio"), pytest.param(("real", "stdio"), marks=REAL)],
+    "relay": [("simulated", "relay"), pytest.param(("real", "relay"), marks=REAL)],
+    "sdk-url": [pytest.param(("dialling", "sdk-url"), marks=REAL)],
+}
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "house" in metafunc.fixturenames:
+        metafunc.parametrize("house", WAYS[metafunc.config.getoption("via")], indirect=True)
+
+
+@pytest.fixture
 async def house(
     request: pytest.FixtureRequest,
     simulated_cli: SimulatedCLIMaker,
@@ -22,15 +74,25 @@ async def house(
     tmp_path: Path,
 ) -> AsyncIterator[Housing]:
     """`await house(*replies, **settings)`: an open engine with a CLI that says this."""
-    maker = simulated_cli if request.param == "simulated" else real_cli
-    houses: list[House] = []
+    cli, via = request.param
+    makers: dict[str, Any] = {
+        "simulated": simulated_cli,
+        "real": real_cli,
+        "dialling": partial(real_cli, version=DIALLING),
+    }
+    async with housing(makers[cli], tmp_path, via) as make:
+        yield make
 
-    async def make(*told: Any, branches: Any = None, strict: bool = True, **flags: Any) -> House:
-        made = House(maker(*told, branches=branches, strict=strict), tmp_path / str(len(houses)))
-        await made.open(**flags)
-        houses.append(made)
-        return made
 
-    yield make
-    for each in houses:
-        await each.aclose()
+@pytest.fixture
+async def piped(cli_maker: Any, tmp_path: Path) -> AsyncIterator[Housing]:
+    """The same, with CLIs that end with their engine."""
+    async with housing(cli_maker, tmp_path, "stdio") as make:
+        yield make
+
+
+@pytest.fixture
+async def relayed(cli_maker: Any, tmp_path: Path) -> AsyncIterator[Housing]:
+    """The same, with CLIs that go on behind relays."""
+    async with housing(cli_maker, tmp_path, "relay") as make:
+        yield make

@@ -5,12 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from pilothouse.doors.door import Doors
+from pilothouse.doors.listening import serve
+from pilothouse.relay.registry import Found, alive, started_at
+from pilothouse.server.engines import open_with_doors
+from pilothouse.server.listening import address_of, bind
+from pilothouse.server.simulating import Choice
 from pilothouse.sessions.answers import Answer
 from pilothouse.sessions.contract import Batch, Event, Question, Say, SessionOptions, Start, Status
 from pilothouse.sessions.engine import SessionEngine
@@ -23,11 +29,13 @@ DEADLINE = 30.0
 class House:
     """One engine at a time over one state folder; `open` again after `close` or `crash`."""
 
-    def __init__(self, cli: SimulatedCLI | RealCLI, folder: Path) -> None:
+    def __init__(self, cli: SimulatedCLI | RealCLI, folder: Path, via: str = "stdio") -> None:
         self.cli = cli
         self.folder = folder
-        self._others: list[SessionEngine] = []
+        self.via = via
         self.engine: SessionEngine = None  # type: ignore[assignment]  # `open` sets it
+        self.doors: Doors = None  # type: ignore[assignment]  # as above
+        self._opened: list[AsyncExitStack] = []
 
     @property
     def cwd(self) -> Path:
@@ -47,17 +55,29 @@ class House:
     async def open(self, **flags: Any) -> SessionEngine:
         """Open the engine on this house's journal."""
         options = self.cli.options()
-        self.engine = await SessionEngine.open(
-            self.settings(**flags),
-            cli_path=options.cli_path,
-            env=options.env,
-            inherit_env=False,
-            simulated=isinstance(self.cli, SimulatedCLI),
+        settings = self.settings(relays=self.via == "relay", **flags)
+        settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        settings.runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        choice = Choice(
+            simulated=not self.is_real,
+            cli_path=Path(options.cli_path or ""),
+            settings=settings,
+            env=dict(options.env),
+            journal=settings.state_dir / "journal.db",
         )
+        async with AsyncExitStack() as stack:
+            listener = stack.enter_context(bind("127.0.0.1", 0))
+            dial = address_of(listener, tls=False).replace("http", "ws")
+            opening = open_with_doors(choice, settings.runtime_dir, dial)
+            self.engine, self.doors = await stack.enter_async_context(opening)
+            if self.via == "sdk-url":
+                await stack.enter_async_context(serve(self.doors, listener))
+            self._opened.append(stack.pop_all())
         return self.engine
 
     async def close(self) -> None:
-        await self.engine.aclose()
+        """Close the engine that was opened last, as a server does that ends."""
+        await self._opened.pop().aclose()
 
     async def crashed(self) -> SessionEngine:
         """Another engine, on the journal as a crash of the first one would leave it now."""
@@ -69,20 +89,38 @@ class House:
 
     async def another(self, **flags: Any) -> SessionEngine:
         """One more engine for the same CLI, until the test ends."""
-        first = self.engine
-        self._others.append(await self.open(**flags))
-        self.engine, other = first, self.engine
+        first, doors = self.engine, self.doors
+        other = await self.open(**flags)
+        self.engine, self.doors = first, doors
         return other
 
     async def aclose(self) -> None:
-        """Close every engine."""
-        for each in (self.engine, *self._others):
-            await each.aclose()
+        """End everything: every CLI, and every engine."""
+        while self._opened:
+            await self.engine.stop_all()
+            await self._opened.pop().aclose()
+
+    # What is behind it
+
+    def relays(self) -> list[Found]:
+        """Every relay that lives."""
+        folder = self.settings().state_dir / "relays"
+        found = [alive(each) for each in folder.iterdir()] if folder.is_dir() else []
+        return [each for each in found if each is not None]
+
+    async def gone(self, *pids: int | None) -> None:
+        """Wait until none of these processes is left."""
+        async with asyncio.timeout(DEADLINE):
+            # No children of ours: nothing tells of their end.
+            while any(pid is not None and started_at(pid) is not None for pid in pids):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
 
     # What a person does
 
     async def start(self, prompt: str = "go", *, label: str | None = None, **options: Any) -> str:
         """A session in the CLI's folder; its id."""
+        if self.via == "sdk-url":
+            options = {"via": "sdk-url", **options}
         wanted = SessionOptions(**options)
         request = Start(prompt=prompt, cwd=str(self.cwd), options=wanted, label=label)
         return (await self.engine.start(request)).session_id

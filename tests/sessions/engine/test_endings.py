@@ -176,8 +176,8 @@ async def test_what_was_queued_when_the_cli_died_runs_once(house: Housing) -> No
 # An engine ends
 
 
-async def test_a_question_outlives_its_engine_and_is_decided_after(house: Housing) -> None:
-    it = await house(TOUCH, branches=[on("You had asked", "Made, then.")])
+async def test_a_question_outlives_its_engine_and_is_decided_after(piped: Housing) -> None:
+    it = await piped(TOUCH, branches=[on("You had asked", "Made, then.")])
     session_id = await it.start()
     question = await it.asked(session_id)
     await it.close()
@@ -190,8 +190,8 @@ async def test_a_question_outlives_its_engine_and_is_decided_after(house: Housin
     assert "The user allows it" in it.heard()
 
 
-async def test_an_engine_that_crashed_tells_what_it_had_known(house: Housing) -> None:
-    it = await house(TOUCH, branches=[on("You had asked", "Made, then.")])
+async def test_an_engine_that_crashed_tells_what_it_had_known(piped: Housing) -> None:
+    it = await piped(TOUCH, branches=[on("You had asked", "Made, then.")])
     session_id = await it.start()
     question = await it.asked(session_id)
     crashed = await it.crashed()
@@ -200,8 +200,8 @@ async def test_an_engine_that_crashed_tells_what_it_had_known(house: Housing) ->
     assert [(each.id, each.state) for each in status.questions] == [(question.id, "withdrawn")]
 
 
-async def test_an_engine_that_opens_again_tells_the_same(house: Housing) -> None:
-    it = await house("One.", TOUCH, "Two.")
+async def test_an_engine_that_opens_again_tells_the_same(piped: Housing) -> None:
+    it = await piped("One.", TOUCH, "Two.")
     session_id = await it.done("first", label="port")
     await it.say(session_id, "second")
     await it.answer(session_id, Allow())

@@ -7,9 +7,11 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
+from pilothouse.errors import Refused, UnknownQuestion, UnknownRunner, UnknownSession
 from pilothouse.protocol.permissions import PermissionMode
 from pilothouse.sessions.answers import Answer
 from pilothouse.sessions.contract import (
+    AllStopped,
     Answered,
     Batch,
     Cancelled,
@@ -25,6 +27,8 @@ from pilothouse.sessions.contract import (
     Question,
     QuestionFilter,
     Rewound,
+    Runner,
+    RunnerAdded,
     Said,
     Say,
     Start,
@@ -43,6 +47,8 @@ if TYPE_CHECKING:
 __all__ = ["RemoteEngine"]
 
 Objects = list[JsonObject]
+Runners = list[Runner]
+RUNNERS = "/api/runners"
 
 
 class RemoteEngine:
@@ -79,6 +85,9 @@ class RemoteEngine:
 
     async def stop(self, session_id: str) -> Stopped:
         return await self._do(Stopped, "POST", session_id, "stop")
+
+    async def stop_all(self) -> AllStopped:
+        return await self._caller.ask(AllStopped, "POST", "/api/sessions/stop")
 
     async def fork(self, session_id: str, request: Fork) -> Started:
         return await self._do(Started, "POST", session_id, "fork", body=request)
@@ -176,6 +185,20 @@ class RemoteEngine:
         query = {"by": by, "session_id": session_id, "since": since}
         return await self._caller.ask(CostReport, "GET", "/api/cost", query=query)
 
+    async def runners(self) -> Runners:
+        return await self._caller.ask(Runners, "GET", RUNNERS)
+
+    async def add_runner(self, name: str) -> RunnerAdded:
+        body = wire.AddRunner(name=name)
+        return await self._caller.ask(RunnerAdded, "POST", RUNNERS, body=body)
+
+    async def drain_runner(self, name: str, *, draining: bool = True) -> Runner:
+        body = wire.Drain(draining=draining)
+        return await self._caller.ask(Runner, "POST", f"{_runner(name)}/drain", body=body)
+
+    async def revoke_runner(self, name: str) -> Runner:
+        return await self._caller.ask(Runner, "DELETE", _runner(name))
+
     async def settings(self) -> JsonObject:
         return await self._caller.ask(JsonObject, "GET", "/api/settings")
 
@@ -196,9 +219,21 @@ class RemoteEngine:
         body: Any = None,
         query: Mapping[str, Any] | None = None,
     ) -> Any:
-        path = "/".join(["/api/sessions", *(quote(each, safe="") for each in (session_id, *names))])
+        session = f"/api/sessions/{_name(session_id, UnknownSession)}"
+        path = "/".join([session, *(quote(each, safe="") for each in names)])
         return await self._caller.ask(kind, method, path, body=body, query=query)
 
 
 def _question(question_id: str) -> str:
-    return f"/api/questions/{quote(question_id, safe='')}"
+    return f"/api/questions/{_name(question_id, UnknownQuestion)}"
+
+
+def _runner(name: str) -> str:
+    return f"{RUNNERS}/{_name(name, UnknownRunner)}"
+
+
+def _name(name: str, unknown: type[Refused]) -> str:
+    """As it stands in a path. One that shortens the path would ask for something else."""
+    if name in ("", ".", ".."):
+        raise unknown(f"nothing has the name {name!r}", advice="list those there are")
+    return quote(name, safe="")

@@ -20,9 +20,11 @@ __all__ = [
     "PROBLEM",
     "SUBPROTOCOL",
     "TOKEN_PREFIX",
+    "AddRunner",
     "Compact",
     "Control",
     "Done",
+    "Drain",
     "DryRunText",
     "Enable",
     "Events",
@@ -102,6 +104,18 @@ class Control(_Body, frozen=True):
     fields: JsonObject = field(default_factory=dict[str, Any])
 
 
+class AddRunner(_Body, frozen=True):
+    """The name under which a machine is let in."""
+
+    name: Annotated[str, Meta(max_length=256)]
+
+
+class Drain(_Body, frozen=True):
+    """Whether a runner is to take no new sessions."""
+
+    draining: bool = True
+
+
 class DryRunText(_Body, frozen=True):
     """A policy file's text, to be tried on past questions."""
 
@@ -162,6 +176,7 @@ CODES: Final[dict[str, type[PilothouseError]]] = {
     "too-many-sessions": errors.TooManySessions,
     "unknown-prompt": errors.UnknownPrompt,
     "unknown-question": errors.UnknownQuestion,
+    "unknown-runner": errors.UnknownRunner,
     "unknown-session": errors.UnknownSession,
     "unsupported": errors.Unsupported,
     "usage": errors.UsageError,

@@ -1,0 +1,86 @@
+"""What a client must know of a CLI that another engine has spoken to, read from the journal."""
+
+from __future__ import annotations
+
+import copy
+
+from pilothouse.client.client import Past
+from pilothouse.client.turns import TurnTracker
+from pilothouse.protocol import (
+    ControlCancelRequest,
+    ControlRequest,
+    ControlResponse,
+    Initialize,
+    InitializeResult,
+    InitMessage,
+    Message,
+    NotAMessage,
+    decode,
+    read_reply,
+)
+
+from .entries import CLI
+from .journal.contract import Journal
+from .view import View
+
+__all__ = ["greeting_id", "recall"]
+
+PAGE = 1000
+# Looked for before anything is decoded: nearly every line is neither.
+TELLING = (b"control_", b'"init"')
+
+
+def greeting_id(run: str) -> str:
+    """The id of the first request of a run: its answer is known by it after a restart."""
+    return f"ph_{run}"
+
+
+async def recall(journal: Journal, view: View, answered: frozenset[str]) -> Past:
+    """What passed since the CLI was started. `answered` names what was sent to it."""
+    memory = _Memory(greeting_id(view.run))
+    cursor = view.run_seq
+    while True:
+        batch = await journal.read(cursor, session_id=view.session_id, limit=PAGE, partials=False)
+        for event in batch.events:
+            if event.kind == CLI:
+                memory.take(bytes(event.body))
+        if not batch.events:
+            break
+        cursor = batch.events[-1].seq
+    return Past(
+        tracker=copy.deepcopy(view.tracker) or TurnTracker(),
+        asked=[each for each in memory.asked.values() if each.request_id not in answered],
+        greeting=memory.greeting,
+        init=memory.init,
+        session_id=view.claude_session_id,
+    )
+
+
+class _Memory:
+    def __init__(self, greeting_id: str) -> None:
+        self.asked: dict[str, ControlRequest] = {}
+        self.greeting: InitializeResult | None = None
+        self.init: InitMessage | None = None
+        self._greeting_id = greeting_id
+
+    def take(self, line: bytes) -> None:
+        if not any(word in line for word in TELLING):
+            return
+        try:
+            self._take(decode(line))
+        except NotAMessage:
+            return
+
+    def _take(self, message: Message) -> None:
+        match message:
+            case ControlRequest():
+                self.asked[message.request_id] = message
+            case ControlCancelRequest():
+                self.asked.pop(message.request_id, None)
+            case ControlResponse():
+                if message.request_id == self._greeting_id:
+                    self.greeting = read_reply(Initialize(), message)
+            case InitMessage():
+                self.init = message
+            case _:
+                pass
