@@ -10,15 +10,18 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from socket import gethostname
+from typing import Any, ClassVar
 
 import pytest
 
 from pilothouse import __version__
-from pilothouse.cli import main
+from pilothouse.cli import PROGRAMS, main
+from pilothouse.errors import NotNow
 from pilothouse.server import upkeep
+from pilothouse.server.runtime import Running
 from pilothouse.sessions.answers import Allow
-from pilothouse.sessions.contract import Question, SessionOptions
+from pilothouse.sessions.contract import Question, Runner, RunnerAdded, SessionOptions
 from pilothouse.sessions.entries import CLI, SessionStarted, encode_record
 from pilothouse.sessions.journal.contract import Changes, Draft
 from pilothouse.sessions.journal.sqlite import SqliteJournal
@@ -71,7 +74,7 @@ def test_without_a_command_it_says_which_there_are(capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit) as left:
         main([])
     assert left.value.code == 2
-    listed = "{demo,doctor,journal,policy,record,serve,settings,status,stop}"
+    listed = "{demo,doctor,journal,policy,record,relay,runner,runners,serve,settings,status,stop}"
     assert listed in capsys.readouterr().err
 
 
@@ -80,6 +83,46 @@ def test_record_says_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None:
         main(["record"])
     assert left.value.code == 2
     assert "pilothouse record -- claude" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["record", "relay", "runner"])
+def test_what_stands_behind_a_program_of_its_own_is_left_to_it(
+    command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[list[str]] = []
+
+    def program(words: list[str]) -> int:
+        given.append(words)
+        return 7
+
+    monkeypatch.setattr(f"{PROGRAMS[command]}.main", program)
+    words = ["--version", "--", "claude", "--help", "--", "x"]
+    assert main([command, *words]) == 7
+    assert given == [words]
+
+
+def test_a_relay_loads_little(tmp_path: Path) -> None:
+    code = """
+import sys
+from pilothouse.cli import PROGRAMS, main
+try:
+    main(["relay", "--help"])
+except SystemExit:
+    print(*sys.modules)
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert "usage: pilothouse relay --connect URL" in done.stdout
+    loaded = done.stdout.split()
+    rooms = {name.split(".")[1] for name in loaded if name.startswith("pilothouse.")}
+    assert rooms == {"cli", "errors", "relay", "transport"}
+    assert {"msgspec", "httpx", "uvicorn", "websockets.asyncio"}.isdisjoint(loaded)
 
 
 # Settings
@@ -145,6 +188,148 @@ def test_short_commands_load_neither_the_http_server_nor_an_engine(
     assert "pilothouse.settings" in loaded
     unwanted = {"litestar", "uvicorn", "httpx", "sqlite3", "pilothouse.client", "pilothouse.faces"}
     assert unwanted.isdisjoint(loaded)
+
+
+# Other machines
+
+
+class Rulers:
+    """An engine's verbs for runners, without an engine."""
+
+    given: ClassVar[list[tuple[object, ...]]] = []
+    known: ClassVar[list[Runner]] = []
+
+    def __init__(self, *where: object, tls: object) -> None:
+        assert where == ("http://127.0.0.1:8137", "a-token")
+
+    async def runners(self) -> list[Runner]:
+        return self.known
+
+    async def add_runner(self, name: str) -> RunnerAdded:
+        if name == "attic":
+            raise NotNow("attic is there already", advice="revoke it first")
+        return RunnerAdded(name=name, token="hush-hush")
+
+    async def drain_runner(self, name: str, *, draining: bool = True) -> Runner:
+        self.given.append(("drain", name, draining))
+        return ATTIC
+
+    async def revoke_runner(self, name: str) -> Runner:
+        self.given.append(("revoke", name))
+        return ATTIC
+
+    async def aclose(self) -> None:
+        self.given.append(("closed",))
+
+
+ATTIC = Runner(
+    name="attic",
+    state="connected",
+    since=1_700_000_000_000,
+    host="attic.lan",
+    version="0.1.0",
+    cli_version="2.1.325",
+    sessions=["one", "two"],
+)
+
+
+@pytest.fixture
+def rulers(home: Path, monkeypatch: pytest.MonkeyPatch) -> type[Rulers]:
+    """A server that runs, as far as the command can tell."""
+    about = {"token": "a-token", "pid": 1, "version": __version__, "started_at": 1}
+    running = Running(address="http://127.0.0.1:8137", **about)
+    monkeypatch.setattr("pilothouse.server.machines.answering", lambda settings: running)
+    monkeypatch.setattr("pilothouse.sessions.remote.RemoteEngine", Rulers)
+    monkeypatch.setattr(Rulers, "given", [])
+    monkeypatch.setattr(Rulers, "known", [ATTIC])
+    return Rulers
+
+
+@pytest.mark.parametrize("words", [[], ["list"]])
+def test_runners_are_listed(
+    rulers: type[Rulers], words: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rulers.known.append(Runner(name="b", state="away", since=0))
+    assert main(["runners", *words]) == 0
+    headings, attic, other = (line.split() for line in capsys.readouterr().out.splitlines())
+    assert headings == ["NAME", "STATE", "HOST", "VERSION", "CLI", "SESSIONS", "SINCE"]
+    assert attic[:6] == ["attic", "connected", "attic.lan", "0.1.0", "2.1.325", "2"]
+    assert other == ["b", "away", "-", "-", "-", "0", "-"]
+    assert rulers.given == [("closed",)]
+
+
+def test_without_runners_it_says_how_to_let_one_in(
+    rulers: type[Rulers], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rulers.known.clear()
+    assert main(["runners"]) == 0
+    assert "pilothouse runners add" in capsys.readouterr().out
+
+
+def test_a_settings_file_is_named_before_or_after_the_verb(
+    rulers: type[Rulers], home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "config.toml").write_text("hosts = ['pilot.example']\n")
+    for number, words in enumerate([["--config", "config.toml", "add"], ["add", "--config"]]):
+        more = ["config.toml"] if number else []
+        assert main(["runners", *words, *more, f"shed{number}"]) == 0
+        assert "--connect ws://pilot.example:8137 " in capsys.readouterr().out
+
+
+def test_a_new_runners_token_is_in_a_private_file_and_nowhere_else(
+    rulers: type[Rulers], home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["runners", "add", "shed"]) == 0
+    told = capsys.readouterr()
+    assert f"pilothouse runner --connect ws://{gethostname()}:8137 --token-file shed.token" in (
+        told.out
+    )
+    assert "hush" not in told.out + told.err
+    file = home / "shed.token"
+    assert file.read_text() == "hush-hush\n"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert main(["runners", "add", "--token-file", "other", "shed"]) == 0
+    assert (home / "other").read_text() == "hush-hush\n"
+
+
+def test_a_file_that_is_there_is_kept_and_no_runner_is_added(
+    rulers: type[Rulers], home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "shed.token").write_text("mine")
+    assert main(["runners", "add", "shed"]) == 1
+    assert "--token-file" in capsys.readouterr().err
+    assert (home / "shed.token").read_text() == "mine"
+
+
+@pytest.mark.parametrize("name", ["attic", "../shed", "-shed", "Shed", ""])
+def test_a_runner_that_cannot_be_added_leaves_no_file(
+    rulers: type[Rulers], home: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["runners", "add", "--", name]) == 1
+    assert capsys.readouterr().err.startswith("pilothouse: ")
+    assert list(home.iterdir()) == []
+
+
+def test_runners_are_drained_and_revoked(
+    rulers: type[Rulers], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for verb in ("drain", "undrain", "revoke"):
+        assert main(["runners", verb, "attic"]) == 0
+    assert [each for each in rulers.given if each != ("closed",)] == [
+        ("drain", "attic", True),
+        ("drain", "attic", False),
+        ("revoke", "attic"),
+    ]
+    first, second, third = capsys.readouterr().out.splitlines()
+    assert first == "attic takes no new sessions; 2 sessions still there"
+    assert second == "attic takes sessions again"
+    assert third.startswith("attic is let in no more")
+
+
+def test_runners_need_a_server(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["runners"]) == 1
+    told = "pilothouse: no server is running; start one: pilothouse serve\n"
+    assert capsys.readouterr().err == told
 
 
 # The journal and the policy

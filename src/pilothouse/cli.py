@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -18,17 +18,22 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
+# Their flags, and those of the commands they run, are theirs to tell apart.
+PROGRAMS = {
+    "record": "pilothouse.testing.recording",
+    "relay": "pilothouse.relay.main",
+    "runner": "pilothouse.runner.main",
+}
 MARKS = {"ok": "ok      ", "note": "note    ", "problem": "PROBLEM "}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 0 where nothing is wrong."""
     words = sys.argv[1:] if arguments is None else list(arguments)
-    if words[:1] == ["record"]:
-        # Its flags and the recorded command's are its own to tell apart.
-        return _record(words[1:])
-    chosen = _parser().parse_args(words)
     try:
+        if words and words[0] in PROGRAMS:
+            return int(import_module(PROGRAMS[words[0]]).main(words[1:]))
+        chosen = _parser().parse_args(words)
         return int(chosen.command(chosen))
     except PilothouseError as error:
         return _complain(error, 1)
@@ -72,20 +77,27 @@ def _parser() -> argparse.ArgumentParser:
     _add_journal(commands)
     _add_policy(commands)
     commands.add_parser("record", help="run a CLI and keep what passes, to be replayed later")
+    commands.add_parser("relay", help="run a CLI and carry it to a server, across its restarts")
+    commands.add_parser("runner", help="run sessions on this machine for a server elsewhere")
+    _add_runners(commands)
     _add_serve(commands)
     _add_settings(commands)
     status = _add(commands, "status", "tell whether a server runs, and what it has to do")
     status.set_defaults(command=_status)
-    stop = _add(commands, "stop", "end the server, and its sessions, in order")
+    stop = _add(commands, "stop", "end the server in order; sessions go on behind their relays")
+    stop.add_argument("--all", action="store_true", help="close every session in order first")
     stop.set_defaults(command=_stop)
     commands.metavar = f"{{{','.join(commands.choices)}}}"
     return parser
 
 
-def _add(commands: Any, name: str, does: str) -> argparse.ArgumentParser:
+def _add(
+    commands: Any, name: str, does: str, *, config: str | None = None
+) -> argparse.ArgumentParser:
     """A command that goes by the settings."""
     parser: argparse.ArgumentParser = commands.add_parser(name, help=does, description=does)
-    parser.add_argument("--config", metavar="FILE", type=Path, help="the settings file to read")
+    told = "the settings file to read"
+    parser.add_argument("--config", metavar="FILE", type=Path, default=config, help=told)
     return parser
 
 
@@ -157,21 +169,38 @@ def _add_policy(commands: Any) -> None:
     check.set_defaults(command=_check)
 
 
+def _add_runners(commands: Any) -> None:
+    runners = _add(commands, "runners", "the other machines that run sessions for the server")
+    runners.set_defaults(command=_runners, verb="list", name="", token_file=None)
+    verbs = runners.add_subparsers(metavar="{list,add,drain,undrain,revoke}")
+    for verb, does in (
+        ("list", "list them, as no word at all does"),
+        ("add", "let a machine in, with a token of its own"),
+        ("drain", "send no new sessions there"),
+        ("undrain", "send sessions there again"),
+        ("revoke", "let it in no more"),
+    ):
+        # What was said before the verb stays.
+        parser = _add(verbs, verb, does, config=argparse.SUPPRESS)
+        parser.set_defaults(verb=verb)
+        if verb != "list":
+            parser.add_argument("name", metavar="NAME", help="what the machine is called here")
+        if verb == "add":
+            file = "a new file for the token (NAME.token)"
+            parser.add_argument("--token-file", metavar="FILE", type=Path, help=file)
+
+
 # The commands. Each imports what it needs and no other does.
 
 
 def _demo(_: argparse.Namespace) -> int:
+    import asyncio
+
     from pilothouse.demo import demonstrate
 
     print("A turn of the simulator (no CLI, no model, no money):")
     turn = asyncio.run(demonstrate(print))
     return 0 if turn.outcome == "finished" else 1
-
-
-def _record(words: list[str]) -> int:
-    from pilothouse.testing.recording import main as record
-
-    return record(words)
 
 
 def _doctor(_: argparse.Namespace) -> int:
@@ -193,6 +222,8 @@ def _load(chosen: argparse.Namespace) -> Settings:
 
 
 def _serve(chosen: argparse.Namespace) -> int:
+    import asyncio
+
     from pilothouse.server.runtime import TAKEN, AlreadyServed
     from pilothouse.server.serving import serve
 
@@ -213,9 +244,19 @@ def _status(chosen: argparse.Namespace) -> int:
 
 
 def _stop(chosen: argparse.Namespace) -> int:
-    from pilothouse.server.status import stop
+    from pilothouse.server.status import stop, stop_all
 
-    print(stop(_load(chosen)))
+    print((stop_all if chosen.all else stop)(_load(chosen)))
+    return 0
+
+
+def _runners(chosen: argparse.Namespace) -> int:
+    import asyncio
+
+    from pilothouse.server.machines import manage
+
+    done = manage(_load(chosen), chosen.verb, chosen.name, chosen.token_file)
+    print(*asyncio.run(done), sep="\n")
     return 0
 
 

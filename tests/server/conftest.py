@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pilothouse.server import runtime
+from pilothouse.server import runtime, survivors
 from pilothouse.server.background import _started as background_children
 from pilothouse.server.probing import health
 from pilothouse.server.runtime import Lock, Running
@@ -156,6 +156,7 @@ class Machine:
         if background is not None and background.pid != os.getpid():
             os.kill(background.pid, signal.SIGTERM)
             await self.wait_free()
+        await asyncio.to_thread(survivors.end, self.settings)
         for child in background_children:
             await asyncio.to_thread(child.wait, DEADLINE)
 

@@ -117,7 +117,7 @@ async def test_a_signal_ends_it_although_somebody_watches(machine: Machine) -> N
     assert "timeout" not in serving.errors
 
 
-async def test_its_clis_end_with_it_and_their_sessions_are_there_again(machine: Machine) -> None:
+async def test_its_clis_go_on_without_it_and_the_next_one_finds_them(machine: Machine) -> None:
     serving = await machine.serve()
     async with client(machine) as http:
         request = {"prompt": "Write a file.", "cwd": str(machine.folder)}
@@ -127,14 +127,23 @@ async def test_its_clis_end_with_it_and_their_sessions_are_there_again(machine: 
     assert asking["state"] == "awaiting_input"
     assert is_alive(asking["pid"])
     assert await serving.end() == 0
-    assert not is_alive(asking["pid"])
+    assert is_alive(asking["pid"])
     await machine.serve()
     async with client(machine) as http:
         after = (await http.get(path)).raise_for_status().json()
-    assert after["live"] is False
-    assert [each["id"] for each in after["questions"]] == [
-        each["id"] for each in asking["questions"]
-    ]
+    assert (after["live"], after["pid"]) == (True, asking["pid"])
+    assert after["questions"] == asking["questions"]
+
+
+async def test_without_relays_its_clis_end_with_it(machine: Machine) -> None:
+    machine.env["PILOTHOUSE_RELAYS"] = "false"
+    serving = await machine.serve()
+    async with client(machine) as http:
+        request = {"prompt": "Write a file.", "cwd": str(machine.folder)}
+        started = (await http.post("/api/sessions", json=request)).raise_for_status().json()
+        asking = await settled(http, f"/api/sessions/{started['session_id']}")
+    assert await serving.end() == 0
+    assert not is_alive(asking["pid"])
 
 
 async def test_a_server_whose_output_nobody_reads_serves_on(machine: Machine) -> None:

@@ -174,8 +174,9 @@ async def connect(
 
 
 async def _own_engine(settings: Settings, env: Mapping[str, str]) -> Engine:
-    from .engines import open_engine  # a face of a server needs none of it
+    from .engines import open_engine, open_journal  # a face of a server needs none of it
     from .simulating import choose
 
     runtime.own_folders(settings)
-    return await open_engine(await asyncio.to_thread(choose, settings, env), journal=None)
+    choice = await asyncio.to_thread(choose, settings, env)
+    return await open_engine(choice, await open_journal(None))

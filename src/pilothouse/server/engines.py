@@ -3,33 +3,101 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncGenerator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from typing import Final
 
+from pilothouse.doors.door import Doors
+from pilothouse.doors.listening import listen
+from pilothouse.doors.local import LocalRelays
+from pilothouse.doors.runners import Runners
+from pilothouse.doors.tokens import Keyring
+from pilothouse.sessions.carriage import Carriage
 from pilothouse.sessions.engine import SessionEngine
 from pilothouse.sessions.journal.sqlite import SqliteJournal
+from pilothouse.sessions.passages import Passages
 
 from .simulating import Choice
 
-__all__ = ["open_engine"]
+__all__ = ["open_engine", "open_journal", "open_with_doors"]
+
+KEY_NAME: Final = "relay.key"
+RELAYS_NAME: Final = "relays"
+RUNNERS_NAME: Final = "runners.json"
+SOCKET_NAME: Final = "door.sock"
 
 log = logging.getLogger("pilothouse.server")
 
 
-async def open_engine(choice: Choice, journal: Path | None) -> SessionEngine:
-    """The engine on its journal, which it closes last; None: a journal in memory."""
-    opened = await SqliteJournal.open(journal)
-    if opened.set_aside is not None:
-        told = {"journal": str(journal), "set_aside": str(opened.set_aside)}
-        log.warning("the journal was damaged: it is set aside, and a new one begins", extra=told)
+async def open_engine(
+    choice: Choice, journal: SqliteJournal, passages: Passages | None = None
+) -> SessionEngine:
+    """The engine on its journal, which it closes last."""
     try:
         return await SessionEngine.open(
             choice.settings,
-            journal=opened,
+            journal=journal,
             simulated=choice.simulated,
             cli_path=choice.cli_path,
             env=choice.env,
             inherit_env=False,
+            passages=passages,
         )
     except BaseException:
-        await opened.aclose()
+        await journal.aclose()
         raise
+
+
+async def open_journal(path: Path | None) -> SqliteJournal:
+    """The journal; None: one in memory."""
+    opened = await SqliteJournal.open(path)
+    if opened.set_aside is not None:
+        told = {"journal": str(path), "set_aside": str(opened.set_aside)}
+        log.warning("the journal was damaged: it is set aside, and a new one begins", extra=told)
+    return opened
+
+
+@asynccontextmanager
+async def open_with_doors(
+    choice: Choice, runtime_dir: Path, dial: str
+) -> AsyncGenerator[tuple[SessionEngine, Doors]]:
+    """The engine and the doors through which relays reach it, while the context lasts.
+
+    Every relay that goes on is expected before the first one can come. `dial` is where CLIs reach
+    the doors that dial in themselves.
+    """
+    settings = choice.settings
+    keyring = Keyring.open(settings.state_dir / KEY_NAME)
+    runners = Runners(settings.state_dir / RUNNERS_NAME, lost_after=settings.runner_lost_s)
+    doors = Doors(keyring, runners=runners)
+    journal = await open_journal(choice.journal)
+    socket = runtime_dir / SOCKET_NAME
+    local = LocalRelays(
+        settings.state_dir / RELAYS_NAME,
+        connect=f"unix:{socket}",
+        keyring=keyring,
+        last_will=settings.last_will_s,
+        spool_limit=settings.spool_limit,
+    )
+    carriage = Carriage(
+        journal,
+        doors,
+        local,
+        runners,
+        keyring,
+        cli=choice.cli_path,
+        env=choice.env,
+        via="relay" if settings.relays else "stdio",
+        dial=dial,
+        last_will=settings.last_will_s,
+    )
+    engine = await open_engine(choice, journal, carriage)
+    async with AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(listen(doors, socket))
+            yield engine, doors
+        finally:
+            # While the doors are open: a CLI that is ended is told so through them.
+            await carriage.aclose()
+            await engine.aclose()

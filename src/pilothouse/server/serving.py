@@ -15,12 +15,13 @@ from socket import socket
 from typing import TYPE_CHECKING, Any, Final
 
 from pilothouse import __version__
+from pilothouse.doors.listening import LONGEST_MESSAGE
 from pilothouse.errors import ServerError
 from pilothouse.settings import Settings
 
-from . import runtime
+from . import runtime, survivors
 from .attendance import Attendance
-from .engines import open_engine
+from .engines import open_with_doors
 from .idling import wait_unneeded
 from .listening import address_of, bind, check_exposure, hosts_of
 from .logs import Redaction, set_up
@@ -29,6 +30,7 @@ from .simulating import choose
 if TYPE_CHECKING:
     import uvicorn
 
+    from pilothouse.doors.door import Doors
     from pilothouse.sessions.contract import Engine
 
 __all__ = ["serve"]
@@ -63,13 +65,12 @@ async def serve(
             choice = choose(settings, env)
             if choice.note:
                 tell(choice.note)
-            engine = await open_engine(choice, choice.journal)
-            try:
-                host = _Host(settings, folder, token, listener, tell)
-                await host.serve(engine, stopping, idle_exit_s)
-            finally:
-                await engine.aclose()
-                log.info("ended")
+            host = _Host(settings, folder, token, listener, tell)
+            async with open_with_doors(choice, folder, host.dial) as (engine, doors):
+                await host.serve(engine, doors, stopping, idle_exit_s)
+            log.info("ended", extra={"left": engine.left})
+            if engine.left:
+                tell(survivors.going_on(engine.left))
 
 
 @contextmanager
@@ -119,14 +120,20 @@ class _Host:
         self._tell = tell
         self._address = address_of(listener, tls=settings.tls_cert is not None)
 
+    @property
+    def dial(self) -> str:
+        """Where a CLI of this machine reaches the doors."""
+        return self._address.replace("http", "ws", 1)
+
     async def serve(
-        self, engine: Engine, stopping: asyncio.Event, idle_exit_s: float | None
+        self, engine: Engine, doors: Doors, stopping: asyncio.Event, idle_exit_s: float | None
     ) -> None:
         """Returns once every connection is closed."""
         from pilothouse.faces.http import end_streams  # costs most of the start, as its app does
 
         app = self._app(engine)
         attendance = Attendance(app)
+        entrance = _Entrance(doors, attendance)
         failed: ServerError | None = None
 
         def started() -> None:
@@ -138,7 +145,7 @@ class _Host:
                 failed = error
                 stopping.set()
 
-        server = _server(self._settings, attendance, started)
+        server = _server(self._settings, entrance, started)
 
         async def end() -> None:
             await stopping.wait()
@@ -191,13 +198,28 @@ class _Host:
         self._tell(f"try: {_first_request(self._settings, self._address)}")
 
 
+class _Entrance:
+    """Sends relays, runners and dialling CLIs to the doors, and everybody else to the app.
+
+    Who works for a session is no guest: whether anybody needs the server, the sessions tell.
+    """
+
+    def __init__(self, doors: Doors, guests: Attendance) -> None:
+        self._doors = doors
+        self._guests = guests
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        is_for_doors = scope["type"] != "lifespan" and self._doors.takes(scope["path"])
+        await (self._doors if is_for_doors else self._guests)(scope, receive, send)
+
+
 def _first_request(settings: Settings, address: str) -> str:
     token = shlex.quote(str(settings.state_dir / runtime.TOKEN_NAME))
     trust = f"--cacert {shlex.quote(str(settings.tls_cert))} " if settings.tls_cert else ""
     return f'curl {trust}-H "Authorization: Bearer $(cat {token})" {address}/api/sessions'
 
 
-def _server(settings: Settings, app: Attendance, started: Callable[[], None]) -> uvicorn.Server:
+def _server(settings: Settings, app: _Entrance, started: Callable[[], None]) -> uvicorn.Server:
     import uvicorn  # costs a tenth of a second, and commands that only look need none of it
 
     class Server(uvicorn.Server):
@@ -218,7 +240,8 @@ def _server(settings: Settings, app: Attendance, started: Callable[[], None]) ->
         log_config=None,
         server_header=False,
         proxy_headers=False,
-        ws_max_size=settings.body_limit,
+        # A relay never splits a line. The API has a limit of its own.
+        ws_max_size=LONGEST_MESSAGE,
         # Events go to this machine: packing them costs more than it saves.
         ws_per_message_deflate=False,
         timeout_graceful_shutdown=GRACE,

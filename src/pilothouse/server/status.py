@@ -2,47 +2,58 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import signal
 import time
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final
+from urllib.parse import urlsplit
+
+from msgspec import DecodeError, Struct, json
 
 from pilothouse import __version__
 from pilothouse.errors import ServerError
 from pilothouse.settings import Settings
 
-from . import runtime
-from .probing import health
+from . import runtime, survivors
+from .attendance import FACE
+from .probing import ANSWERS_WITHIN, health, tls_context
 from .runtime import Running
+from .survivors import going_on, sessions
 
-__all__ = ["report", "stop"]
+__all__ = ["NONE", "report", "stop", "stop_all"]
 
 ENDS_WITHIN: Final = 60.0
+SESSIONS_END_WITHIN: Final = 120.0
 LOOK_AGAIN_AFTER: Final = 0.05
 NONE: Final = "no server is running; start one: pilothouse serve"
+IN_TOUCH: Final = ("connected", "draining")
 
 
 def report(settings: Settings) -> tuple[list[str], bool]:
     """Lines for a user, and whether a server answers."""
     running = runtime.find(settings.runtime_dir)
+    behind = survivors.count(settings)
     if running is None:
-        return [NONE], False
+        return [NONE, *([going_on(behind)] if behind else [])], False
     told = health(running, settings.tls_cert)
     where = f"at {running.address} (pid {running.pid})"
     if told is None:
         return [f"the server {where} does not answer; end it: pilothouse stop"], False
-    return _lines(running, told), True
+    return _lines(running, told, behind), True
 
 
-def _lines(running: Running, told: dict[str, Any]) -> list[str]:
+def _lines(running: Running, told: dict[str, Any], behind: int) -> list[str]:
     since = datetime.fromtimestamp(running.started_at / 1000).astimezone()
     lines = [
         f"serving at {running.address} (pid {running.pid}, since {since:%Y-%m-%d %H:%M:%S})",
         f"sessions: {told.get('live', '?')} live of {told.get('sessions', '?')}; "
         f"open questions: {told.get('questions', '?')}",
     ]
+    if behind:
+        lines.append(f"{sessions(behind)} behind relays on this machine")
     if told.get("simulated"):
         lines.append("sessions run on the simulator")
     if told.get("problem"):
@@ -53,10 +64,35 @@ def _lines(running: Running, told: dict[str, Any]) -> list[str]:
 
 
 def stop(settings: Settings) -> str:
-    """Ask the server to end, and wait until it has."""
+    """Ask the server to end, and wait until it has; its sessions go on behind their relays."""
     running = runtime.find(settings.runtime_dir)
-    if running is None:
-        return "no server is running"
+    elsewhere = _elsewhere(running, settings) if running else 0
+    told = _end(running, settings) if running else "no server is running"
+    behind = survivors.count(settings) + elsewhere
+    return f"{told}; {going_on(behind)}" if behind else told
+
+
+def stop_all(settings: Settings) -> str:
+    """Have the server close every session in order, and end it and what relays there still are."""
+    running = runtime.find(settings.runtime_dir)
+    closed = _close_sessions(running, settings) if running else set[str]()
+    told = _end(running, settings) if running else "no server is running"
+    # Those of the simulator and of the real CLI have one server at a time, and it may not answer.
+    left = survivors.end(settings) - closed
+    done = [f"{sessions(len(closed))} closed in order"] if closed else []
+    more = [f"{sessions(len(left))} without a server ended in order"] if left else []
+    return "; ".join([*done, told, *more])
+
+
+def _close_sessions(running: Running, settings: Settings) -> set[str]:
+    answer = _ask(running, settings, "POST", "/api/sessions/stop", SESSIONS_END_WITHIN)
+    try:
+        return {*json.decode(answer, type=_Closed).sessions}
+    except DecodeError:
+        return set()
+
+
+def _end(running: Running, settings: Settings) -> str:
     # It may have ended since.
     with suppress(ProcessLookupError):
         os.kill(running.pid, signal.SIGTERM)
@@ -68,3 +104,48 @@ def stop(settings: Settings) -> str:
             raise ServerError(f"{told}; wait, or end it now: kill -9 {running.pid}")
         time.sleep(LOOK_AGAIN_AFTER)
     return f"the server at {running.address} has ended"
+
+
+# Questions to the server, without what a whole engine over HTTP would have to load.
+
+
+class _Closed(Struct):
+    sessions: list[str]
+
+
+class _Runner(Struct):
+    state: str
+    sessions: list[str]
+
+
+def _elsewhere(running: Running, settings: Settings) -> int:
+    """How many sessions run on other machines, where the server's end does not end them either."""
+    answer = _ask(running, settings, "GET", "/api/runners", ANSWERS_WITHIN)
+    try:
+        runners = json.decode(answer, type=list[_Runner])
+    except DecodeError:
+        return 0
+    return sum(len(each.sessions) for each in runners if each.state in IN_TOUCH)
+
+
+def _ask(running: Running, settings: Settings, method: str, path: str, within: float) -> bytes:
+    """What the server answers; nothing if it does not, or with anything but a success."""
+    connection = _connection(running, settings, within)
+    headers = {"Authorization": f"Bearer {running.token}", "User-Agent": FACE}
+    try:
+        connection.request(method, path, headers=headers)
+        response = connection.getresponse()
+        return response.read() if 200 <= response.status < 300 else b""
+    except (OSError, http.client.HTTPException):
+        return b""
+    finally:
+        connection.close()
+
+
+def _connection(running: Running, settings: Settings, within: float) -> http.client.HTTPConnection:
+    where = urlsplit(running.address)
+    assert where.hostname is not None
+    if where.scheme != "https":
+        return http.client.HTTPConnection(where.hostname, where.port, timeout=within)
+    context = tls_context(settings.tls_cert)
+    return http.client.HTTPSConnection(where.hostname, where.port, timeout=within, context=context)

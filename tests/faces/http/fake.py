@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from pilothouse import errors
 from pilothouse.sessions.answers import Answer
 from pilothouse.sessions.contract import (
+    AllStopped,
     Answered,
     Batch,
     Cancelled,
@@ -35,6 +36,8 @@ from pilothouse.sessions.contract import (
     Question,
     Queued,
     Rewound,
+    Runner,
+    RunnerAdded,
     Said,
     Say,
     Start,
@@ -45,7 +48,10 @@ from pilothouse.sessions.contract import (
     Way,
 )
 
+Runners = list[Runner]
 NOW = 1_700_000_000_000
+SECRET = "only-the-runner-knows"
+"""How every token of a runner begins."""
 
 
 class FakeEngine:
@@ -57,6 +63,7 @@ class FakeEngine:
         self.journal: list[Event] = []
         self.gaps: list[Gap] = []
         self.keys: dict[str, tuple[Start, Started]] = {}
+        self.machines: dict[str, Runner] = {}
         self.problem: str | None = None
         self.raises: Exception | None = None
         """What the next verb raises, for errors that need a CLI to come about."""
@@ -177,6 +184,13 @@ class FakeEngine:
         was_live = self._known(session_id).live
         self._set(session_id, live=False, state="done")
         return Stopped(session_id=session_id, state="done", was_live=was_live)
+
+    async def stop_all(self) -> AllStopped:
+        self._maybe_raise()
+        live = [each.session_id for each in self.sessions.values() if each.live]
+        for session_id in live:
+            await self.stop(session_id)
+        return AllStopped(sessions=live)
 
     async def fork(self, session_id: str, request: Fork) -> Started:
         return self._new(self._known(session_id).cwd, parent=session_id, label=request.label)
@@ -319,6 +333,33 @@ class FakeEngine:
     ) -> CostReport:
         line = CostLine(group=session_id or by, usd=0.5, turns=1, tokens=Tokens(input=since or 1))
         return CostReport(by=by, lines=[line], total_usd=0.5, today_usd=0.25)
+
+    async def runners(self) -> Runners:
+        self._maybe_raise()
+        return [*self.machines.values()]
+
+    async def add_runner(self, name: str) -> RunnerAdded:
+        self._maybe_raise()
+        if not name.isalnum() or name in self.machines:
+            raise errors.UsageError(f"{name!r} is no name for a new runner")
+        self.machines[name] = Runner(name=name, state="away", since=NOW)
+        return RunnerAdded(name=name, token=f"{SECRET}-{name}")
+
+    async def drain_runner(self, name: str, *, draining: bool = True) -> Runner:
+        state = "draining" if draining else "connected"
+        self.machines[name] = replace(self._machine(name), state=state)
+        return self.machines[name]
+
+    async def revoke_runner(self, name: str) -> Runner:
+        runner = self._machine(name)
+        del self.machines[name]
+        return runner
+
+    def _machine(self, name: str) -> Runner:
+        self._maybe_raise()
+        if name not in self.machines:
+            raise errors.UnknownRunner(f"there is no runner {name}", advice="there are none yet")
+        return self.machines[name]
 
     async def settings(self) -> JsonObject:
         return {"max_sessions": {"value": 10, "from": "default"}}

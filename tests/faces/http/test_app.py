@@ -16,7 +16,7 @@ from pilothouse.faces.http.problems import STATUSES, status_of
 from pilothouse.sessions.contract import Start
 from pilothouse.sessions.remote.wire import CODES
 
-from .fake import FakeEngine
+from .fake import SECRET, FakeEngine
 from .serving import BEARER, LIMIT, calling, make_app
 
 
@@ -25,6 +25,7 @@ async def engine() -> FakeEngine:
     engine = FakeEngine()
     await engine.start(Start(prompt="hello", cwd="/"))
     engine.ask("session-1")
+    await engine.add_runner("attic")
     return engine
 
 
@@ -42,6 +43,7 @@ VERBS: dict[str, tuple[str, str, Any]] = {
     "say": ("POST", f"{S}/messages", {"content": "more"}),
     "interrupt": ("POST", f"{S}/interrupt", None),
     "stop": ("POST", f"{S}/stop", None),
+    "stop_all": ("POST", "/api/sessions/stop", None),
     "fork": ("POST", f"{S}/fork", {"prompt": "again"}),
     "rewind": ("POST", f"{S}/rewind", {"prompt_id": "p-1", "preview": True}),
     "compact": ("POST", f"{S}/compact", {"instructions": "keep names"}),
@@ -63,6 +65,10 @@ VERBS: dict[str, tuple[str, str, Any]] = {
     "policy_dry_run": ("POST", "/api/policy/dry-run", {"text": "x = 1"}),
     "history": ("GET", "/api/history?limit=1", None),
     "cost": ("GET", "/api/cost?by=day&session_id=session-1&since=5", None),
+    "runners": ("GET", "/api/runners", None),
+    "add_runner": ("POST", "/api/runners", {"name": "shed"}),
+    "drain_runner": ("POST", "/api/runners/attic/drain", {"draining": False}),
+    "revoke_runner": ("DELETE", "/api/runners/attic", None),
     "settings": ("GET", "/api/settings", None),
     "read": ("GET", "/api/events?after=0&limit=2&session_id=session-1", None),
 }
@@ -94,6 +100,38 @@ async def test_parameters_reach_the_engine(http: httpx.AsyncClient) -> None:
     assert answered["question"]["answered_by"] == "me"
     page = (await http.get("/api/events?after=1&limit=1")).json()
     assert [each["seq"] for each in page["events"]] == [2]
+
+
+async def test_all_sessions_are_stopped_at_once(
+    http: httpx.AsyncClient, engine: FakeEngine
+) -> None:
+    other = (await engine.start(Start(prompt="hello", cwd="/"))).session_id
+    for sessions in (["session-1", other], []):
+        assert (await http.post("/api/sessions/stop")).json() == {"sessions": sessions}
+    assert not any(each.live for each in engine.sessions.values())
+
+
+async def test_a_runner_is_let_in_drained_and_sent_away(http: httpx.AsyncClient) -> None:
+    added = await http.post("/api/runners", json={"name": "shed"})
+    assert added.json() == {"name": "shed", "token": f"{SECRET}-shed"}
+    assert [each["name"] for each in (await http.get("/api/runners")).json()] == ["attic", "shed"]
+    path = "/api/runners/shed"
+    assert (await http.post(f"{path}/drain")).json()["state"] == "draining"
+    for body, state in [({}, "draining"), ({"draining": False}, "connected")]:
+        assert (await http.post(f"{path}/drain", json=body)).json()["state"] == state
+    assert (await http.delete(path)).json()["state"] == "connected"
+    again = await http.delete(path)
+    assert (again.status_code, again.json()["code"]) == (404, "unknown-runner")
+    assert again.json()["advice"] == "there are none yet"
+    assert SECRET not in (await http.get("/api/runners")).text
+
+
+async def test_a_name_that_no_runner_may_have_is_the_engines_to_refuse(
+    http: httpx.AsyncClient,
+) -> None:
+    for name in ("", "a b", "attic"):
+        answer = await http.post("/api/runners", json={"name": name})
+        assert (answer.status_code, answer.json()["code"]) == (422, "usage")
 
 
 async def test_the_body_of_an_event_is_passed_on_byte_for_byte(
@@ -141,6 +179,15 @@ async def test_a_late_answer_is_shown_what_was_answered(http: httpx.AsyncClient)
             {"prompt": "", "cwd": "/", "options": {"mode": "x"}},
             "options.mode",
         ),
+        (
+            "POST",
+            "/api/sessions",
+            {"prompt": "", "cwd": "/", "options": {"via": "pigeon"}},
+            "options.via",
+        ),
+        ("POST", "/api/runners", {}, "name"),
+        ("POST", "/api/runners", {"name": "x" * 257}, "name"),
+        ("POST", "/api/runners/attic/drain", {"draining": "no"}, "draining"),
         ("PUT", f"{S}/thinking", {"tokens": "5"}, "tokens"),
         ("PUT", f"{S}/thinking", {"tokens": -5}, "tokens"),
         ("POST", "/api/questions/q-3/answer", {"kind": "maybe"}, "kind"),
@@ -286,18 +333,41 @@ TRICKS = [
 
 
 @pytest.mark.parametrize("trick", TRICKS)
-async def test_tricks_in_ids_find_nothing(http: httpx.AsyncClient, trick: str) -> None:
+async def test_tricks_in_ids_find_nothing(
+    http: httpx.AsyncClient, engine: FakeEngine, trick: str
+) -> None:
     for method, path in [
         ("GET", f"/api/sessions/{trick}"),
         ("GET", f"/api/sessions/{trick}/context"),
         ("DELETE", f"{S}/messages/{trick}"),
         ("GET", f"/api/questions/{trick}"),
+        ("POST", f"/api/sessions/{trick}/stop"),
+        ("POST", f"/api/runners/{trick}/drain"),
+        ("DELETE", f"/api/runners/{trick}"),
         ("GET", f"/api/events/stream?session_id={trick}"),
     ]:
         answer = await http.request(method, path)
         # A path that the client itself makes shorter may name something that has other methods.
         assert answer.status_code in {404, 405, 422}, (path, answer.text)
         assert answer.headers["content-type"] == "application/problem+json"
+    assert (engine.sessions["session-1"].live, [*engine.machines]) == (True, ["attic"])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/sessions//stop",
+        "/api/sessions/%2F/stop",
+        "/api/sessions/%2Fstop",
+        "//api/sessions/stop",
+    ],
+)
+async def test_a_path_without_its_id_stops_no_session(
+    http: httpx.AsyncClient, engine: FakeEngine, path: str
+) -> None:
+    answer = await http.post(f"http://localhost{path}")
+    assert (answer.status_code, answer.json()["code"]) == (404, "no-such-path")
+    assert engine.sessions["session-1"].live
 
 
 @pytest.mark.parametrize("name", ["a%00b", "%0a", "a%2Fb", "%2F", "x" * 257])
@@ -347,6 +417,7 @@ def test_every_error_of_ours_has_a_status_and_a_code() -> None:
         (errors.CLINotFound("none"), 503, "cli-not-found"),
         (errors.JournalError("full"), 503, "journal-error"),
         (errors.BypassNotAllowed("set_mode"), 403, "bypass-not-allowed"),
+        (errors.UnknownRunner("none", advice="x"), 404, "unknown-runner"),
     ],
 )
 async def test_an_error_of_the_engine_is_told_with_its_code(

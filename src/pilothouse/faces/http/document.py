@@ -11,7 +11,8 @@ from pilothouse.sessions import answers, contract
 from pilothouse.sessions.remote import wire
 from pilothouse.sessions.remote.wire import PROBLEM, Problem
 
-from .endpoints import ENDPOINTS, IDEMPOTENCY_KEY, LONGEST_KEY, Endpoint, StreamQuery
+from .endpoints import ENDPOINTS, IDEMPOTENCY_KEY, LONGEST_KEY, Endpoint
+from .queries import StreamQuery
 from .reading import ID, SERVER
 from .words import describe, structs_in
 
@@ -28,7 +29,7 @@ WORDS: Final = {
     401: "The token is missing or wrong.",
     402: "The money that may be spent is spent.",
     403: "Not allowed: a foreign origin, or what the operator has not opened.",
-    404: "There is no such session, question, message or path.",
+    404: "There is no such session, question, message, runner or path.",
     409: "The session or the question is in no state for it.",
     413: "The body is larger than the server takes.",
     415: "The body is not JSON.",
@@ -46,6 +47,7 @@ PATH_WORDS: Final = {
     "question_id": "A question's id.",
     "prompt_id": "A message's id, as `say` gave it.",
     "server": "The name of an MCP server.",
+    "name": "A runner's name.",
 }
 QUERY_WORDS: Final = {
     "after": "The cursor to go on from: everything after it.",
@@ -66,6 +68,7 @@ TAGS: Final = {
     "policy": "Rules that answer in a person's place.",
     "history": "Sessions of this machine, whoever started them.",
     "cost": "What was spent.",
+    "machines": "Other machines that run sessions for the server.",
     "server": "The server itself.",
 }
 

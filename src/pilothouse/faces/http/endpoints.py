@@ -9,80 +9,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Annotated, Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
-from msgspec import Meta, Struct
+from msgspec import Struct
 
 from pilothouse.errors import QuestionSettled
 from pilothouse.sessions import contract
 from pilothouse.sessions.answers import Answer
-from pilothouse.sessions.contract import Engine, JsonObject, QuestionFilter
+from pilothouse.sessions.contract import Engine, JsonObject
 from pilothouse.sessions.remote import wire
 
 from .problems import Unacceptable
+from .queries import (
+    AnswerQuery,
+    CostQuery,
+    EventsQuery,
+    ListQuery,
+    QuestionsQuery,
+    SessionsQuery,
+    StatusQuery,
+)
 
-__all__ = ["ENDPOINTS", "IDEMPOTENCY_KEY", "Call", "Endpoint", "StreamQuery"]
+__all__ = ["ENDPOINTS", "IDEMPOTENCY_KEY", "Call", "Endpoint"]
 
 IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 LONGEST_KEY: Final = 256
-Cursor = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-Millis = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-SessionId = Annotated[str, Meta(min_length=1, max_length=128)]
-Directory = Annotated[str, Meta(max_length=4096, pattern=r"^[^\x00]*$")]
-"""What a file system may have: none takes a NUL in a name."""
-
-
-# What may stand after the question mark
-
-
-class _Query(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Parameters of a request."""
-
-
-class ListQuery(_Query, frozen=True):
-    cwd: Directory | None = None
-    limit: Annotated[int, Meta(ge=1, le=10_000)] = 50
-    offset: Annotated[int, Meta(ge=0, le=2**31)] = 0
-
-
-class SessionsQuery(ListQuery, frozen=True):
-    live: bool = False
-
-
-class StatusQuery(_Query, frozen=True):
-    output_lines: Annotated[int, Meta(ge=0, le=100_000)] = 0
-
-
-class QuestionsQuery(_Query, frozen=True):
-    session_id: SessionId | None = None
-    state: QuestionFilter = "decidable"
-
-
-class AnswerQuery(_Query, frozen=True):
-    by: Annotated[str, Meta(min_length=1, max_length=64)] = "person"
-
-
-class CostQuery(_Query, frozen=True):
-    by: wire.Group = "session"
-    session_id: SessionId | None = None
-    since: Millis | None = None
-
-
-class EventsQuery(_Query, frozen=True):
-    after: Cursor = 0
-    limit: Annotated[int, Meta(ge=1, le=10_000)] = 500
-    session_id: SessionId | None = None
-
-
-class StreamQuery(_Query, frozen=True):
-    """Where a stream begins (now, if left out) and whose events it has (everybody's)."""
-
-    after: Cursor | None = None
-    session_id: SessionId | None = None
-
-
-# What a path stands for
 
 
 class Call(NamedTuple):
@@ -187,6 +139,8 @@ def _toggle(engine: Engine, call: Call) -> Awaitable[list[JsonObject]]:
 SESSIONS: Final = "/api/sessions"
 SESSION: Final = "/api/sessions/{session_id}"
 QUESTION: Final = "/api/questions/{question_id}"
+RUNNERS: Final = "/api/runners"
+RUNNER: Final = "/api/runners/{name}"
 Objects = list[JsonObject]
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = (
@@ -209,6 +163,14 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         query=SessionsQuery,
         gives=contract.Listing,
         call=_list,
+    ),
+    Endpoint(
+        name="stop_all",
+        method="POST",
+        path=f"{SESSIONS}/stop",
+        summary="End every CLI in order, on other machines too; messages start them again",
+        gives=contract.AllStopped,
+        call=lambda engine, call: engine.stop_all(),
     ),
     Endpoint(
         name="status",
@@ -451,6 +413,48 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         query=CostQuery,
         gives=contract.CostReport,
         call=_cost,
+    ),
+    Endpoint(
+        name="runners",
+        method="GET",
+        path=RUNNERS,
+        summary="The other machines that may run sessions, and how they are",
+        tag="machines",
+        gives=list[contract.Runner],
+        call=lambda engine, call: engine.runners(),
+    ),
+    Endpoint(
+        name="add_runner",
+        method="POST",
+        path=RUNNERS,
+        summary="Let a machine in; its token is told this once",
+        tag="machines",
+        takes=wire.AddRunner,
+        gives=contract.RunnerAdded,
+        status=201,
+        call=lambda engine, call: engine.add_runner(call.body.name),
+    ),
+    Endpoint(
+        name="drain_runner",
+        method="POST",
+        path=f"{RUNNER}/drain",
+        summary="Start no more sessions there, or start some again; what runs goes on",
+        tag="machines",
+        takes=wire.Drain,
+        body_optional=True,
+        gives=contract.Runner,
+        call=lambda engine, call: engine.drain_runner(
+            call.path["name"], draining=call.body.draining
+        ),
+    ),
+    Endpoint(
+        name="revoke_runner",
+        method="DELETE",
+        path=RUNNER,
+        summary="Let a machine in no more: its relays are refused, and end their CLIs",
+        tag="machines",
+        gives=contract.Runner,
+        call=lambda engine, call: engine.revoke_runner(call.path["name"]),
     ),
     Endpoint(
         name="settings",

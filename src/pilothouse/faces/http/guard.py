@@ -1,4 +1,4 @@
-"""What stands before everything: Host, Origin, token, and the announced size of a body.
+"""What stands before everything: Host, Origin, token, a body's announced size, and a whole path.
 
 Host is checked so that no page can reach this server under a name of its own (DNS rebinding),
 Origin so that no page of another site can use it, also over a WebSocket, which no browser limits
@@ -58,6 +58,7 @@ class Guard:
         self._check_origin(scope)
         self._check_token(scope)
         self._check_length(scope)
+        _check_path(scope)
 
     def _check_host(self, scope: Scope) -> None:
         given = headers(scope, b"host")
@@ -105,6 +106,17 @@ class Guard:
         announced = header(scope, b"content-length")
         if announced is not None and announced.isdecimal() and int(announced) > self._body_limit:
             raise too_large(self._body_limit)
+
+
+def _check_path(scope: Scope) -> None:
+    """Litestar takes `//` for `/`: with no id, what is for one session would be for all of them."""
+    if "//" in scope["path"]:
+        raise Unacceptable(
+            404,
+            "no-such-path",
+            "the path has an empty name in it",
+            advice="check the id or the name that was put there",
+        )
 
 
 def too_large(limit: int) -> Unacceptable:

@@ -26,6 +26,7 @@ STATUSES: Final[dict[type[PilothouseError], int]] = {
     errors.UnknownSession: 404,
     errors.UnknownQuestion: 404,
     errors.UnknownPrompt: 404,
+    errors.UnknownRunner: 404,
     errors.DirectoryRefused: 422,
     errors.SessionTaken: 409,
     errors.TooManySessions: 429,

@@ -8,7 +8,14 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from pilothouse.errors import UnknownPrompt, UnknownQuestion, UnknownSession, UsageError
+from pilothouse.errors import (
+    Refused,
+    UnknownPrompt,
+    UnknownQuestion,
+    UnknownRunner,
+    UnknownSession,
+    UsageError,
+)
 from pilothouse.sessions.remote.wire import Wrong
 
 from .guard import header, too_large
@@ -29,10 +36,11 @@ _server = re.compile(SERVER.replace("$", r"\Z"))
 _at = re.compile(r"^(?P<what>.*?)(?: - at `(?P<where>[^`]*)`)?$", re.DOTALL)
 _named = re.compile(r"(?:required|unknown) field `(?P<name>[^`]*)`")
 
-_UNKNOWN: Final[dict[str, tuple[type[UnknownSession | UnknownQuestion | UnknownPrompt], str]]] = {
+_UNKNOWN: Final[dict[str, tuple[type[Refused], str]]] = {
     "session_id": (UnknownSession, "no session has this id"),
     "question_id": (UnknownQuestion, "no question has this id"),
     "prompt_id": (UnknownPrompt, "no queued message has this id"),
+    "name": (UnknownRunner, "no runner has this name"),
 }
 
 
@@ -42,7 +50,7 @@ def check_path(values: Mapping[str, str]) -> None:
         if name in _UNKNOWN:
             if _id.match(value) is None:
                 kind, words = _UNKNOWN[name]
-                raise kind(words, advice="ids have letters, digits and . _ : - alone")
+                raise kind(words, advice="it has letters, digits and . _ : - alone")
         elif _server.match(value) is None:
             raise UsageError(f"{name}: no MCP server has such a name")
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pilothouse.errors import PilothouseError
 from pilothouse.sessions.contract import Batch, Engine
 
-from .endpoints import StreamQuery
 from .frames import sse_chunk, sse_error
 from .guard import header
 from .problems import Unacceptable, problem_of
+from .queries import StreamQuery
 from .reading import check_path, read_query
 
 if TYPE_CHECKING:

@@ -1,0 +1,73 @@
+"""What may stand after the question mark of each path."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from msgspec import Meta, Struct
+
+from pilothouse.sessions.contract import QuestionFilter
+from pilothouse.sessions.remote import wire
+
+__all__ = [
+    "AnswerQuery",
+    "CostQuery",
+    "EventsQuery",
+    "ListQuery",
+    "QuestionsQuery",
+    "SessionsQuery",
+    "StatusQuery",
+    "StreamQuery",
+]
+
+Cursor = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Millis = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+SessionId = Annotated[str, Meta(min_length=1, max_length=128)]
+Directory = Annotated[str, Meta(max_length=4096, pattern=r"^[^\x00]*$")]
+"""What a file system may have: none takes a NUL in a name."""
+
+
+class _Query(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Parameters of a request."""
+
+
+class ListQuery(_Query, frozen=True):
+    cwd: Directory | None = None
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = 50
+    offset: Annotated[int, Meta(ge=0, le=2**31)] = 0
+
+
+class SessionsQuery(ListQuery, frozen=True):
+    live: bool = False
+
+
+class StatusQuery(_Query, frozen=True):
+    output_lines: Annotated[int, Meta(ge=0, le=100_000)] = 0
+
+
+class QuestionsQuery(_Query, frozen=True):
+    session_id: SessionId | None = None
+    state: QuestionFilter = "decidable"
+
+
+class AnswerQuery(_Query, frozen=True):
+    by: Annotated[str, Meta(min_length=1, max_length=64)] = "person"
+
+
+class CostQuery(_Query, frozen=True):
+    by: wire.Group = "session"
+    session_id: SessionId | None = None
+    since: Millis | None = None
+
+
+class EventsQuery(_Query, frozen=True):
+    after: Cursor = 0
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = 500
+    session_id: SessionId | None = None
+
+
+class StreamQuery(_Query, frozen=True):
+    """Where a stream begins (now, if left out) and whose events it has (everybody's)."""
+
+    after: Cursor | None = None
+    session_id: SessionId | None = None
