@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from pilothouse.errors import CLINotFound
 
-__all__ = ["find_cli", "usual_places"]
+from .versions import Version, parse_version
+
+__all__ = ["ask_version", "find_cli", "usual_places"]
 
 PATH_VARIABLE = "CLAUDE_CODE_PATH"
+VERSION_DEADLINE = 20.0
 
 
 def usual_places(home: Path) -> list[Path]:
@@ -43,6 +47,23 @@ def find_cli(given: str | Path | None = None, env: Mapping[str, str] | None = No
         "no Claude Code CLI on PATH or in the usual places; install it "
         f"(npm install -g @anthropic-ai/claude-code) or set {PATH_VARIABLE} to it"
     )
+
+
+def ask_version(cli: str | Path, env: Mapping[str, str]) -> Version | None:
+    """What a CLI says of its version; None if it says nothing. Blocks for up to half a second."""
+    try:
+        asked = subprocess.run(
+            [str(cli), "--version"],
+            env=dict(env),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            timeout=VERSION_DEADLINE,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return parse_version(asked.stdout.decode(errors="replace"))
 
 
 def is_program(path: Path) -> bool:
