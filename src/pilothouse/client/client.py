@@ -11,12 +11,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Self, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -31,7 +30,6 @@ from pilothouse.errors import (
 from pilothouse.protocol import (
     CanUseTool,
     ControlRequest,
-    ControlResponse,
     Elicitation,
     HookCallback,
     Initialize,
@@ -55,6 +53,7 @@ from .inbox import Inbox
 from .launch import Launch, prepare
 from .options import Options
 from .prompts import Content, Priority, Prompt, user_message
+from .seams import Carry, Past, Sink
 from .serving import Server
 from .stall import StallWatch
 from .tools import ToolHost, tool_hosts
@@ -72,39 +71,6 @@ ClientEvent = Message | LineRejected | Stalled
 
 INTERRUPT_ON_CLOSE = 2.0
 """Seconds a running turn gets to stop when the client closes."""
-
-
-class Sink(Protocol):
-    """Takes what the CLI writes in the very call that delivered it, in place of `read`.
-
-    For a program that keeps everything elsewhere. It must neither block nor raise.
-    """
-
-    def received(self, events: Sequence[Message | LineRejected], kinds: set[type[Any]]) -> None:
-        """Take a batch, and the types in it, before any handler hears of what it asks."""
-        ...
-
-    def ended(self, error: SessionEnded) -> None:
-        """Note how the CLI ended, once, after the last batch."""
-        ...
-
-
-Carry = Callable[[Launch], Transport]
-"""Makes the transport for a start: what else than pipes is to carry the CLI's bytes."""
-
-
-@dataclass(frozen=True, slots=True)
-class Past:
-    """What a client must know of a CLI that was greeted before it: see `Client.attach`."""
-
-    tracker: TurnTracker
-    """What was sent to it and what it told, followed up to now."""
-    asked: Sequence[ControlRequest] = ()
-    """What it asked and nobody has answered."""
-    greeting: InitializeResult | None = None
-    """Its answer to the greeting; None: that is still to come."""
-    init: InitMessage | None = None
-    session_id: str | None = None
 
 
 class Client(Controls):
@@ -173,7 +139,8 @@ class Client(Controls):
         except (TypeError, ValueError) as error:
             raise InvalidOption(str(error)) from error
         self._session_id = launch.session_id
-        self._channel = self._channel_over(self._transport or self._carry(launch))
+        transport = self._transport or self._carry(launch)
+        self._channel = self._channel_over(transport, self._greeting_id)
         try:
             for name, host in self._tools.items():
                 await host.start(partial(self.mcp_message, name))
@@ -195,19 +162,17 @@ class Client(Controls):
         if tool_hosts(self.options.mcp_servers):
             raise InvalidOption("the in-process tools of another client cannot be taken over")
         self._session_id, self._tracker = past.session_id, past.tracker
-        self._channel = channel = self._channel_over(self._transport)
-        waiting = None
-        if past.greeting is None:
-            waiting = channel.expect(Initialize(), self._greeting_id or "")
-        else:
+        first_id = None if past.is_greeting_sent else self._greeting_id
+        self._channel = channel = self._channel_over(self._transport, first_id)
+        if past.greeting is not None:
             self._greeted(past.greeting)
         if past.init is not None:
             self._learn(past.init)
         await channel.start()
         self._watch()
         channel.reopen(past.asked)
-        if waiting is not None:
-            channel.spawn(self._greeted_late(waiting))
+        if past.greeting is None:
+            channel.spawn(self._greet_late(channel, past))
 
     async def detach(self) -> None:
         """Leave the CLI alone, and tell it nothing. Its transport is the caller's to let go of."""
@@ -216,7 +181,18 @@ class Client(Controls):
         self._inbox.close()
         await self._connected().detach()
 
-    def _channel_over(self, transport: Transport) -> Channel:
+    async def _greet_late(self, channel: Channel, past: Past) -> None:
+        with suppress(SessionEnded, ControlError, ControlTimeout):
+            if past.is_greeting_sent:
+                answer = await channel.expect(Initialize(), self._greeting_id or "")
+                self._greeted(read_reply(Initialize(), answer))
+            else:
+                # Only the request is needed of the start: the CLI runs.
+                launch = prepare(self.options, cli="claude")
+                launch.clean_up()
+                self._greeted(await self.request(launch.initialize))
+
+    def _channel_over(self, transport: Transport, first_request_id: str | None) -> Channel:
         server = Server(
             self.options,
             self._gate,
@@ -230,7 +206,7 @@ class Client(Controls):
             listener,
             server.serve,
             max_line=self.options.max_line,
-            first_request_id=self._greeting_id,
+            first_request_id=first_request_id,
         )
 
     def _over_pipes(self, launch: Launch) -> Transport:
@@ -251,10 +227,6 @@ class Client(Controls):
             greeted_with_pid=greeting.pid is not None,
         )
         return greeting
-
-    async def _greeted_late(self, answer: Awaitable[ControlResponse]) -> None:
-        with suppress(SessionEnded):
-            self._greeted(read_reply(Initialize(), await answer))
 
     async def aclose(self) -> None:
         """Stop a running turn, end the CLI in order, and leave nothing behind."""

@@ -35,8 +35,9 @@ def greeting_id(run: str) -> str:
     return f"ph_{run}"
 
 
-async def recall(journal: Journal, view: View, answered: frozenset[str]) -> Past:
-    """What passed since the CLI was started. `answered` names what was sent to it."""
+async def recall(journal: Journal, view: View, sent: frozenset[str]) -> Past:
+    """What passed since the CLI was started. `sent` names the messages to it, its own requests
+    that were answered, and ours."""
     memory = _Memory(greeting_id(view.run))
     cursor = view.run_seq
     while True:
@@ -49,8 +50,9 @@ async def recall(journal: Journal, view: View, answered: frozenset[str]) -> Past
         cursor = batch.events[-1].seq
     return Past(
         tracker=copy.deepcopy(view.tracker) or TurnTracker(),
-        asked=[each for each in memory.asked.values() if each.request_id not in answered],
+        asked=[each for each in memory.asked.values() if each.request_id not in sent],
         greeting=memory.greeting,
+        is_greeting_sent=greeting_id(view.run) in sent,
         init=memory.init,
         session_id=view.claude_session_id,
     )
