@@ -96,8 +96,11 @@ need() {
   [ "$(stamp_text "$1")" = "$(cat "$VENV/stamp-$1" 2>/dev/null)" ] || install "$1"
 }
 
+# One of the CLIs is run by Node.
 fetch_clis() {
   export PILOTHOUSE_CACHE="${PILOTHOUSE_CACHE:-$ROOT/.cache/clis}"
+  find_node
+  export PILOTHOUSE_NODE="$NODE"
   "$PY" -m pilothouse.testing.real_cli --cache "$PILOTHOUSE_CACHE" >/dev/null
 }
 

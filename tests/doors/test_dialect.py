@@ -61,7 +61,8 @@ async def test_the_launch_names_our_door_and_hands_the_token_over_by_descriptor(
 async def test_the_cli_is_told_that_it_works_for_a_server(tmp_path: Path) -> None:
     async with started(tmp_path):
         env = (await told(tmp_path))["env"]
-        assert env["CLAUDE_CODE_REMOTE"] == "1"
+        # It would have later builds write the token to a file below /home/claude.
+        assert "CLAUDE_CODE_REMOTE" not in env
         assert env["CLAUDE_CODE_REMOTE_SESSION_ID"] == SESSION
         assert env["CLAUDE_CODE_CONTAINER_ID"] == RUN
         assert env["CLAUDE_CODE_ENVIRONMENT_RUNNER_VERSION"].startswith("pilothouse/")
@@ -69,9 +70,9 @@ async def test_the_cli_is_told_that_it_works_for_a_server(tmp_path: Path) -> Non
 
 
 async def test_what_the_launch_says_itself_stays(tmp_path: Path) -> None:
-    async with started(tmp_path, hybrid=True, CLAUDE_CODE_REMOTE="0"):
+    async with started(tmp_path, hybrid=True, CLAUDE_CODE_REMOTE="1"):
         env = (await told(tmp_path))["env"]
-        assert env["CLAUDE_CODE_REMOTE"] == "0"
+        assert env["CLAUDE_CODE_REMOTE"] == "1"
         assert env["CLAUDE_CODE_POST_FOR_SESSION_INGRESS_V2"] == "1"
 
 

@@ -61,7 +61,7 @@ def headers(token: str | None) -> list[tuple[bytes, bytes]]:
 
 
 async def knock(doors: Doors, path: str, token: str | None = TOKEN) -> int:
-    """Open a WebSocket; the code it was closed with, which comes after it was accepted."""
+    """Open a WebSocket; the code it was closed with after it was accepted, or 403."""
     sent: list[Scope] = []
 
     async def receive() -> Scope:
@@ -77,6 +77,8 @@ async def knock(doors: Doors, path: str, token: str | None = TOKEN) -> int:
         "headers": headers(token),
     }
     await doors(scope, receive, send)
+    if [each["type"] for each in sent] == ["websocket.close"]:
+        return 403
     assert [each["type"] for each in sent] == ["websocket.accept", "websocket.close"]
     return sent[1]["code"]
 
@@ -162,7 +164,12 @@ async def test_the_token_of_an_ended_run_is_refused_as_such() -> None:
 
 async def test_a_run_has_one_route() -> None:
     assert await knock(opened(Guest("ws")), "/relay/a-session") == Refusal.SESSION_UNKNOWN
-    assert await knock(opened(Guest("relay")), "/ws/a-session") == Refusal.SESSION_UNKNOWN
+    assert await knock(opened(Guest("relay")), "/ws/a-session") == 403
+
+
+async def test_a_cli_is_refused_by_a_status_which_it_takes_for_final() -> None:
+    assert await knock(opened(Guest("ws")), "/ws/a-session", "nonsense") == 403
+    assert await knock(opened(), "/ws/a-session") == 403
 
 
 async def test_the_runs_of_a_machine_come_in_while_it_is_trusted() -> None:

@@ -1,16 +1,27 @@
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 import re
 import subprocess
 import sys
+import tarfile
 import zipfile
 from pathlib import Path
 
 import pytest
 
 from pilothouse.testing import real_cli
-from pilothouse.testing.real_cli import CLI_WHEELS, FetchError, environment, extract, fetch, main
+from pilothouse.testing.real_cli import (
+    CLI_WHEELS,
+    NODE_CLIS,
+    FetchError,
+    environment,
+    extract,
+    fetch,
+    main,
+)
 
 MEMBER = "claude_agent_sdk/_bundled/claude"
 
@@ -94,11 +105,13 @@ def test_a_wheel_with_another_hash_is_refused(
 def test_the_module_prints_where_each_cli_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    packed = bring_npm(tmp_path, monkeypatch)
     monkeypatch.setattr(real_cli, "_download", lambda _version, folder: wheel(folder))
+    monkeypatch.setitem(NODE_CLIS, "2.1.37-node", ("it@2.1.37", integrity(packed)))
     monkeypatch.setenv("PILOTHOUSE_CACHE", str(tmp_path))
     assert main([]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines == [str(tmp_path / version / "claude") for version in CLI_WHEELS]
+    assert lines == [str(tmp_path / version / "claude") for version in [*CLI_WHEELS, *NODE_CLIS]]
 
 
 def test_the_cache_must_be_named(
@@ -118,3 +131,50 @@ def test_the_environment_inherits_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     assert Path(env["CLAUDE_CONFIG_DIR"]).is_relative_to(tmp_path)
     assert (env["ANTHROPIC_BASE_URL"], env["EXTRA"]) == ("http://127.0.0.1:1", "yes")
     assert env["DISABLE_TELEMETRY"] == env["DISABLE_AUTOUPDATER"] == "1"
+
+
+def bring_npm(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Puts a Node and an npm on the path, which packs what is in the folder it returns."""
+    package, programs = folder / "package", folder / "bin"
+    package.mkdir()
+    programs.mkdir()
+    (package / "cli.js").write_text("echo from $0 $@\n")
+    with tarfile.open(folder / "packed.tgz", "w:gz") as archive:
+        archive.add(package, "package")
+    for name, does in (("node", 'exec sh "$@"'), ("npm", f'cp {folder}/packed.tgz "$5/it.tgz"')):
+        (programs / name).write_text(f"#!/bin/sh\n{does}\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.delenv("PILOTHOUSE_NODE", raising=False)
+    return folder / "packed.tgz"
+
+
+def integrity(path: Path) -> str:
+    return "sha512-" + base64.b64encode(hashlib.sha512(path.read_bytes()).digest()).decode()
+
+
+def test_a_build_for_node_becomes_a_program_like_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    packed = bring_npm(tmp_path, monkeypatch)
+    monkeypatch.setitem(NODE_CLIS, "0.0.1-node", ("it@0.0.1", integrity(packed)))
+    binary = fetch("0.0.1-node", tmp_path / "cache")
+    assert binary == tmp_path / "cache/0.0.1-node/claude"
+    said = subprocess.run([binary, "a b"], capture_output=True, check=True, text=True).stdout
+    assert said == f"from {binary.parent}/package/cli.js a b\n"
+    assert [entry.name for entry in (tmp_path / "cache").iterdir()] == ["0.0.1-node"]
+
+
+def test_a_package_with_another_hash_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bring_npm(tmp_path, monkeypatch)
+    with pytest.raises(FetchError, match="its hash differs"):
+        fetch("2.1.37-node", tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_every_package_is_pinned_by_a_whole_hash() -> None:
+    for version, (package, pin) in NODE_CLIS.items():
+        assert version == f"{package.rpartition('@')[2]}-node"
+        assert len(base64.b64decode(pin.removeprefix("sha512-"))) == 64

@@ -83,8 +83,8 @@ class SdkUrlTransport:
     after one that broke until the CLI has shown that it has it (see `Outbox`).
 
     Such a CLI has no input that could end: `close_stdin` sends SIGINT once everything is sent.
-    2.1.119 and the Node build then end with 0, the native 2.1.37 by the signal; a running turn is
-    not finished.
+    2.1.119 and the Node build then end with 0, the native 2.1.37 mostly by the signal; a running
+    turn is not finished.
     """
 
     def __init__(
@@ -403,11 +403,11 @@ def _environment(
 ) -> dict[str, str]:
     """The launch's environment, with what says that the CLI works for a server.
 
-    What the launch itself says stays. `CLAUDE_CODE_REMOTE` has side effects, which the protocol's
-    documentation lists: `CLAUDE_CODE_REMOTE=0` in a launch turns them off.
+    What the launch itself says stays. `CLAUDE_CODE_REMOTE` is left to it: with that, later builds
+    write the token to a file below /home/claude, whatever HOME is, and loosen what they ask about;
+    the protocol's documentation has the list.
     """
     remote = {
-        "CLAUDE_CODE_REMOTE": "1",
         "CLAUDE_CODE_REMOTE_SESSION_ID": session_id,
         "CLAUDE_CODE_CONTAINER_ID": run,
         "CLAUDE_CODE_ENVIRONMENT_RUNNER_VERSION": f"pilothouse/{__version__}",

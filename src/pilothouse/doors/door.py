@@ -6,7 +6,7 @@
     /runner                        a runner's WebSocket
 
 Each but a runner comes with the token of its run. A WebSocket is refused by a close code after it
-was accepted: an HTTP status may come from anything in between.
+was accepted: an HTTP status may come from anything in between. Only a CLI gets the status.
 
 A run that is not expected is refused for good, and its relay ends the CLI. So everything that goes
 on after a restart is to be expected before the app is served.
@@ -104,9 +104,11 @@ class Doors:
     # -- WebSockets
 
     async def _open(self, socket: Socket, place: Place | None) -> None:
-        if not await socket.accept():
+        if place is not None and place.route == "ws":
+            await self._let_dial_in(socket, place.session_id)
+        elif not await socket.accept():
             return
-        if place is None or place.route == "events":
+        elif place is None or place.route == "events":
             await socket.close(Refusal.SESSION_UNKNOWN, "there is nothing here")
         elif place.route == "runner":
             await self._let_runner_in(socket)
@@ -116,6 +118,15 @@ class Doors:
                 await socket.close(found)
             else:
                 await found.visited(socket)
+
+    async def _let_dial_in(self, socket: Socket, session_id: str) -> None:
+        found = self._find(session_id, socket.bearer, "ws")
+        if isinstance(found, Refusal):
+            # 2.1.37 knows no close code that is final: only an HTTP status keeps it from dialling
+            # again each second.
+            await socket.refuse()
+        elif await socket.accept():
+            await found.visited(socket)
 
     async def _let_runner_in(self, socket: Socket) -> None:
         if self._runners is None:

@@ -43,6 +43,12 @@ class Socket:
         await self._send({"type": "websocket.accept"})
         return True
 
+    async def refuse(self) -> None:
+        """Turn it away before it is open, with an HTTP status (403)."""
+        if (await self._receive())["type"] == "websocket.connect":
+            await self._send({"type": "websocket.close"})
+        self._closed = True
+
     async def receive(self) -> bytes | str | None:
         """The next message; None once the peer is gone."""
         message = await self._receive()
