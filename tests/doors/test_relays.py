@@ -447,14 +447,14 @@ async def test_nothing_follows_what_could_not_be_kept() -> None:
 
 
 async def test_a_link_that_takes_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(links, "SEND_DEADLINE", 0.01)
-    monkeypatch.setattr(links, "CLOSE_DEADLINE", 0.01)
     transport = await begin(Book())
     peer = Peer()
     visiting = asyncio.ensure_future(transport.visited(peer.socket()))
     peer.greet()
     await peer.welcomed()
     peer.taking.clear()
+    monkeypatch.setattr(links, "SEND_DEADLINE", 0.01)
+    monkeypatch.setattr(links, "CLOSE_DEADLINE", 0.01)
     transport.write(b"stuck\n")
     await visiting
     assert not transport.connected

@@ -1,6 +1,5 @@
 """A load of several clients on a server that is killed again and again, and what they were told.
 
-Server    `pilothouse serve`, one process after another, on one port and one state folder
 Load      what all clients share: whether to ask now, what was acknowledged, what was seen
 Voice     one way to ask a server: the engine over HTTP, bare HTTP, a bare WebSocket
 Person    starts sessions, talks, answers, cancels, interrupts, in an order drawn by lot
@@ -12,23 +11,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import hashlib
-import os
 import random
-import signal
-import socket
-import sys
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 from pilothouse.sessions.contract import Event, Gap
 
-DEADLINE = 60.0
-MARK = "PILOTHOUSE_TEST_MARK"
-ONES_OWN_PORTS = (20000, 32000)
-"""Below those the system gives to clients: one that knocks on a dead port could get it itself."""
+from .killable import DEADLINE, Server
+
 Members = dict[str, Any]
 
 
@@ -42,133 +34,6 @@ class No(Exception):
     def __init__(self, code: str) -> None:
         super().__init__(code)
         self.code = code
-
-
-# The server
-
-
-class Server:
-    """The only process the test kills is the one that this started last."""
-
-    def __init__(self, folder: Path, **env: str) -> None:
-        self.folder = folder
-        self.port = _free_port()
-        self.generation = 0
-        self.env = {
-            "HOME": str(folder / "home"),
-            "XDG_STATE_HOME": str(folder / "state"),
-            "XDG_RUNTIME_DIR": str(folder / "run"),
-            "XDG_CONFIG_HOME": str(folder / "config"),
-            "PATH": "/usr/bin:/bin",
-            "PILOTHOUSE_SIMULATE": "always",
-            "PILOTHOUSE_PORT": str(self.port),
-            **env,
-        }
-        for name in ("home", "state", "run", "config"):
-            (folder / name).mkdir(mode=0o700)
-        self._process: asyncio.subprocess.Process | None = None
-
-    @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    @property
-    def token(self) -> str:
-        return (self.folder / "state/pilothouse/token").read_text().strip()
-
-    @property
-    def pid(self) -> int:
-        assert self._process is not None
-        return self._process.pid
-
-    def mark(self, generation: int) -> str:
-        """Stands in the environment of a server and of all that comes from it."""
-        return f"{self.folder}#{generation}"
-
-    def errors(self) -> str:
-        return (self.folder / f"stderr-{self.generation}").read_text()
-
-    async def launch(self) -> None:
-        """Start the next one, without a look at what becomes of it."""
-        self.generation += 1
-        with (self.folder / f"stderr-{self.generation}").open("wb") as stderr:
-            self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "pilothouse", "serve"),
-                env={**self.env, MARK: self.mark(self.generation)},
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=stderr,
-                cwd=self.folder,
-            )
-
-    async def ready(self) -> None:
-        """Wait until it has said where it serves."""
-        assert self._process is not None
-        assert self._process.stdout is not None
-        async with asyncio.timeout(DEADLINE):
-            while True:
-                line = (await self._process.stdout.readline()).decode()
-                assert line, f"server {self.generation} ended before it served:\n{self.errors()}"
-                if self.address in line:
-                    return
-
-    def strike(self) -> None:
-        """Kill it in this very moment; `kill` waits for its end."""
-        assert self._process is not None
-        with contextlib.suppress(ProcessLookupError):
-            self._process.send_signal(signal.SIGKILL)
-
-    async def kill(self) -> None:
-        if self._process is None:
-            return
-        self.strike()
-        process, self._process = self._process, None
-        async with asyncio.timeout(DEADLINE):
-            await process.communicate()
-        assert process.returncode == -signal.SIGKILL, self.errors()
-
-    def living(self, generation: int) -> set[int]:
-        """The processes that a server has started, itself among them."""
-        mark = f"{MARK}={self.mark(generation)}".encode()
-        return {pid for pid in _pids() if mark in _environment(pid)}
-
-    async def all_gone(self, generations: Iterable[int], within: float = 20.0) -> None:
-        """Wait until nothing is left that a killed server had started."""
-        left = {each: self.living(each) for each in generations}
-        try:
-            async with asyncio.timeout(within):
-                while any(left.values()):
-                    await asyncio.sleep(0.05)
-                    left = {each: self.living(each) for each in left}
-        except TimeoutError:
-            told = {pid: _command(pid) for pids in left.values() for pid in pids}
-            raise AssertionError(f"left without an owner: {told}") from None
-
-
-def _free_port() -> int:
-    for port in random.sample(range(*ONES_OWN_PORTS), 100):
-        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
-            return port
-    raise AssertionError("no port is free")
-
-
-def _pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
-
-
-def _environment(pid: int) -> list[bytes]:
-    return _read(pid, "environ").split(b"\0")
-
-
-def _command(pid: int) -> str:
-    return _read(pid, "cmdline").replace(b"\0", b" ").decode(errors="replace")[:200]
-
-
-def _read(pid: int, name: str) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/{name}").read_bytes()
-    except OSError:
-        return b""
 
 
 # What was acknowledged, and what was seen
@@ -207,6 +72,8 @@ class Load:
         self.wanted: dict[str, str] = {}
         """By key: what somebody has asked to be said, whatever came of it."""
         self.refused: set[str] = set()
+        self.unwanted: set[str] = set()
+        """Messages that somebody has asked to take back, whatever came of it."""
         self.seen: dict[int, Fact] = {}
         self.tracks: list[Track] = []
         self.ticks = 0
@@ -269,11 +136,15 @@ class Load:
 
     def strike(self) -> None:
         self._fatal = None
+        self.leave()
+        self.server.strike()
+        self._wake()
+
+    def leave(self) -> None:
+        """The server is about to end in order."""
         self.is_down = True
         self._up.clear()
         self._serving.clear()
-        self.server.strike()
-        self._wake()
 
     async def kill(self) -> None:
         """Kill the server, and wait until everybody who had asked has noticed."""
@@ -443,6 +314,7 @@ class Person:
         status = await self.ask("status", {"session_id": session_id})
         if status and status["queued"]:
             prompt_id = self._chance.choice(status["queued"])["prompt_id"]
+            self._load.unwanted.add(prompt_id)
             await self.ask("cancel", {"session_id": session_id, "prompt_id": prompt_id})
 
     async def _interrupt(self) -> None:

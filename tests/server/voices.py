@@ -22,7 +22,8 @@ from pilothouse.sessions.contract import Event, Gap, Say, Start
 from pilothouse.sessions.remote import RemoteEngine
 from pilothouse.sessions.remote.wire import Done, Events, Failed, Frame, Problem, code_of
 
-from .load import DEADLINE, Load, Lost, Members, No, Server, Track
+from .killable import DEADLINE, Server
+from .load import Load, Lost, Members, No, Track
 
 ROUTES: Final = {
     "start": ("POST", "/api/sessions"),

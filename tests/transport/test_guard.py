@@ -187,13 +187,14 @@ async def test_a_guard_lost_between_the_request_and_its_answer_is_replaced() -> 
 async def test_a_guard_that_does_not_answer_fails_the_start_and_starts_nothing_later(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stdio, "START_DEADLINE", 0.05)
     warm = program(ECHO)
     recorder = Recorder()
     await warm.start(recorder)
     assert warm.pid is not None
     guard = guard_pid(warm.pid)
     os.kill(guard, signal.SIGSTOP)
+    # Only now: a guard that does answer may need longer than this.
+    monkeypatch.setattr(stdio, "START_DEADLINE", 0.05)
     try:
         with pytest.raises(SpawnFailed, match="does not answer"):
             await program(DEAF).start(Recorder())

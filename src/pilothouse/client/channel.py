@@ -323,10 +323,12 @@ class Channel:
 
 
 def _ending(exit: Exit, last_words: str) -> SessionEnded:
-    if exit.signal is not None:
+    if exit.reason:
+        how = exit.reason
+    elif exit.signal is not None:
         how = f"the CLI was ended by signal {exit.signal}"
     elif exit.code is None:
-        how = exit.reason or "the CLI is gone"
+        how = "the CLI is gone"
     else:
         how = f"the CLI ended with exit code {exit.code}"
         if exit.code != 0 and last_words and last_words not in exit.stderr_tail:

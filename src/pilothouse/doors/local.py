@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -18,6 +20,8 @@ from .tokens import Keyring
 __all__ = ["LocalRelays"]
 
 LOOK_AGAIN: Final = 1.0
+STARTS_WITHIN: Final = 20.0
+"""As long as a relay may take to write down who it is."""
 LOG_TAIL: Final = 4096
 SAID: Final = re.compile(r"\d{4}-\d\d-\d\dT\S+ pilothouse relay: ")
 """How a line begins that a relay has written while it ran."""
@@ -94,6 +98,15 @@ class LocalRelays:
             return None
         return found
 
+    def is_starting(self, run: str) -> bool:
+        """Whether a relay was started a moment ago that has not written down yet who it is."""
+        folder = self._folder / run
+        try:
+            age = time.time() - folder.stat().st_mtime
+        except OSError:
+            return False
+        return age < STARTS_WITHIN and not (folder / registry.NAME).exists()
+
     def all(self) -> list[Found]:
         """Every relay that lives."""
         try:
@@ -114,7 +127,8 @@ class LocalRelays:
 
         A relay ends in order too, when its end was acknowledged: end the watch before.
         """
-        watch = _Watch(self.find(run), lambda: gone(self._reason(run)))
+        starts = partial(self.find, run) if self.is_starting(run) else None
+        watch = _Watch(self.find(run), lambda: gone(self._reason(run)), starts)
         return watch.end
 
     def _reason(self, run: str) -> str:
@@ -131,14 +145,33 @@ class LocalRelays:
 class _Watch:
     """Waits for the end of one relay, by its descriptor where the system has such."""
 
-    def __init__(self, found: Found | None, gone: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        found: Found | None,
+        gone: Callable[[], None],
+        starts: Callable[[], Found | None] | None = None,
+    ) -> None:
         self._loop = asyncio.get_running_loop()
         self._gone = gone
         self._fd = -1
         self._timer: asyncio.Handle | None = None
-        if found is None:
+        if found is not None:
+            self._watch(found)
+        elif starts is not None:
+            self._await(starts, self._loop.time() + STARTS_WITHIN)
+        else:
             self._timer = self._loop.call_soon(self._tell)
-        elif (fd := _pidfd(found.relay_pid)) is not None:
+
+    def _await(self, starts: Callable[[], Found | None], until: float) -> None:
+        if (found := starts()) is not None:
+            self._watch(found)
+        elif self._loop.time() < until:
+            self._timer = self._loop.call_later(LOOK_AGAIN, self._await, starts, until)
+        else:
+            self._tell()
+
+    def _watch(self, found: Found) -> None:
+        if (fd := _pidfd(found.relay_pid)) is not None:
             self._fd = fd
             self._loop.add_reader(fd, self._tell)
             self._recheck(found)

@@ -490,4 +490,4 @@ def _exit_in(frame: Frame) -> Exit:
     numbers: tuple[Any, ...] = (told.code, told.signal)
     if not all(each is None or isinstance(each, int) for each in numbers):
         raise FrameError("an EXIT without its numbers")
-    return Exit(told.code, told.signal, str(told.stderr_tail))
+    return Exit(told.code, told.signal, str(told.stderr_tail), str(told.reason))

@@ -110,6 +110,8 @@ class Exit(NamedTuple):
     code: int | None
     signal: int | None
     stderr_tail: str = ""
+    reason: str = ""
+    """Why it was ended, where that was not its own doing."""
 
 
 def encode(frame: Frame) -> bytes:

@@ -264,7 +264,8 @@ class Keeper:
             self._finish_stderr(self._child)
             self.intake.close()
             self._spool.finish()
-            self._conclude(_exit(self._child))
+            reason = "its guard was killed" if self._guard_lost_at else ""
+            self._conclude(_exit(self._child)._replace(reason=reason))
 
     def _finish_stderr(self, child: Child) -> None:
         # Bounded: something out of reach may still be writing.

@@ -125,7 +125,7 @@ class Asking:
             return await waiting
         except asyncio.CancelledError:
             if not self._left:
-                self._withdraw(question.id)
+                self.withdraw(question.id)
             raise
         finally:
             self._waiting.pop(question.id, None)
@@ -177,7 +177,8 @@ class Asking:
             return Deny(reason=str(error))
         return Allow()
 
-    def _withdraw(self, question_id: str) -> None:
+    def withdraw(self, question_id: str) -> None:
+        """Note that the CLI wants no answer any more."""
         # Whoever ended the CLI, or answered, has closed it already.
         question = self._view.questions.get(question_id)
         if question is not None and question.state == "open":

@@ -17,7 +17,7 @@ from pilothouse.doors.local import LocalRelays
 from pilothouse.doors.relays import RelayTransport
 from pilothouse.doors.runners import Runners
 from pilothouse.doors.tokens import Keyring
-from pilothouse.errors import CLINotStarted, InvalidOption, UsageError
+from pilothouse.errors import CLINotStarted, InvalidOption, NotNow, UsageError
 from pilothouse.relay.refusals import Refusal
 from pilothouse.transport import SpawnFailed, Transport
 
@@ -83,6 +83,18 @@ class Carriage:
         if not self._runners.is_trusted(options.machine):
             names = ", ".join(each.name for each in self._runners.listed()) or "none yet"
             raise InvalidOption(f"there is no runner {options.machine}; those there are: {names}")
+        self._check_reachable(options.machine)
+
+    def _check_reachable(self, machine: str) -> None:
+        runner = self._runners.state(machine)
+        if runner is None or runner.state == "connected":
+            return
+        if runner.state == "draining":
+            advice = f"choose another, or let it: pilothouse runners undrain {machine}"
+            raise NotNow(f"the machine {machine} takes no new sessions", advice=advice)
+        where = f" on {runner.host}" if runner.host else ""
+        advice = f"start its runner{where}: pilothouse runner; or choose another machine"
+        raise NotNow(f"the machine {machine} is {runner.state}", advice=advice)
 
     async def _check_dialling(self) -> None:
         version = await asyncio.to_thread(ask_version, self._cli, self._env)
@@ -103,7 +115,8 @@ class Carriage:
     def find(self, view: View, row: RunRow, told: Told) -> Passage | None:
         """The way to a CLI whose relay still lives, as far as can be known now."""
         found = None if view.machine else self.local.find(view.run)
-        may_live = self._runners.is_trusted(view.machine) if view.machine else found is not None
+        here = found is not None or self.local.is_starting(view.run)
+        may_live = self._runners.is_trusted(view.machine) if view.machine else here
         if view.via != "relay" or not may_live:
             self.local.clear(view.run)
             return None
@@ -208,6 +221,7 @@ class Carriage:
         will = self._wills.pop(name, None)
         if will is not None:
             will.cancel()
+        self._missed.pop(name, None)
         state = self._runners.state(name)
         if state is not None and state.state == "lost":
             self._after(self.last_will, name, self._miss)

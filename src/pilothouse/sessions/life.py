@@ -27,13 +27,7 @@ from pilothouse.protocol import Initialize, LineRejected, Message
 from pilothouse.protocol.permissions import PermissionMode
 
 from .asking import Asking
-from .entries import (
-    AnyRecord,
-    CLIEnded,
-    CLIStarted,
-    LinesLost,
-    QuestionClosed,
-)
+from .entries import AnyRecord, CLIEnded, CLIStarted, LinesLost, QuestionClosed
 from .facts import QueuedPrompt
 from .journal.contract import KeyRow, Posted
 from .launching import check_directories, client_options, permitted_directory
@@ -389,8 +383,11 @@ class Life(ABC):
             return
         self._ended.set()
         if self._services.journal.failed is None:
-            self._withdraw_open(record.reason or "it was closed")
-            self._scribe.write(self.view, record, ended_runs=self._passage.end())
+            # One that was never taken up has no passage.
+            runs = {*self._passage.end(), self.view.run} - {""}
+            # In one transaction: of what has ended an engine must not open a question again.
+            records = (*self._withdrawals(record.reason or "it was closed"), record)
+            self._scribe.write(self.view, *records, ended_runs=tuple(runs))
             self._scribe.save(self.view)
             self._prune()
         else:
@@ -402,13 +399,16 @@ class Life(ABC):
         self._release_writers()
 
     def _withdraw_open(self, reason: str) -> None:
+        records = self._withdrawals(reason)
+        if records and self._services.journal.failed is None:
+            self.write(*records)
+
+    def _withdrawals(self, reason: str) -> list[QuestionClosed]:
         because = f"Claude Code has ended before anybody answered: {reason}"
-        records = [
+        return [
             QuestionClosed(id=each.id, state="withdrawn", because=because, decidable=True)
             for each in self.view.open_questions
         ]
-        if records and self._services.journal.failed is None:
-            self.write(*records)
 
     def _turn_ended(self, turn: Turn) -> None:
         self._unsaved = True

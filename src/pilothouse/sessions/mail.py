@@ -52,7 +52,7 @@ class Mail:
 
     def taken(self, upto: int) -> None:
         """The CLI has it."""
-        if not self._ended and self._journal.failed is None:
+        if not self._ended:
             self._post(Changes(taken=(TakenRow(self._run, upto),)))
 
     def end(self) -> str:
@@ -61,12 +61,14 @@ class Mail:
         return self._run
 
     def _post(self, changes: Changes) -> asyncio.Future[None]:
-        failed = self._journal.failed
-        if failed is None:
+        try:
             return self._journal.post([], changes).committed
-        never = asyncio.get_running_loop().create_future()
-        never.set_exception(JournalError(f"nothing can be kept any more: {failed}"))
-        return never
+        except JournalError as error:
+            # It has failed, or is closed: whoever waits is told, and nobody need wait.
+            never = asyncio.get_running_loop().create_future()
+            never.set_exception(error)
+            never.exception()
+            return never
 
     def _row(self, each: Outgoing) -> SendingRow:
         ref = _ref(each.body)

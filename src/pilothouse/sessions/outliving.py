@@ -7,12 +7,14 @@ from abc import ABC
 from typing import Final
 
 from pilothouse.client.bypass import BYPASS
-from pilothouse.client.client import Client
+from pilothouse.client.client import Client, Past
 from pilothouse.errors import ControlError, ControlTimeout, SessionEnded
 
+from .asking import Asking
 from .entries import PromptSent
 from .life import Life
 from .mail import INPUT_CLOSED
+from .questions.posing import question_id
 from .recalling import recall
 
 __all__ = ["Outliving"]
@@ -57,6 +59,7 @@ class Outliving(Life, ABC):
             self._writers[each] = services.writers.take_up(each)
         past = await recall(services.journal, view, row.refs)
         self._asking = self._new_asking(asked_before=services.journal.question)
+        self._mend_withdrawn(self._asking, past)
         self._client = client = self._new_client(self._asking, {})
         await client.attach(past)
         self._mend_sent(row.refs)
@@ -81,6 +84,13 @@ class Outliving(Life, ABC):
             await self.close("it bypassed permissions, which is no longer allowed", decidable=True)
         except SessionEnded:
             return
+
+    def _mend_withdrawn(self, asking: Asking, past: Past) -> None:
+        """Make up for what was cut off between the CLI's taking back and the record of it."""
+        asked = {question_id(self.session_id, each.request_id) for each in past.asked}
+        for question in self.view.open_questions:
+            if question.id not in asked:
+                asking.withdraw(question.id)
 
     def _mend_sent(self, sent: frozenset[str]) -> None:
         """Make up for what was cut off between a message and the record that it was sent."""

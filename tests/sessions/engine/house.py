@@ -22,8 +22,12 @@ from pilothouse.sessions.contract import Batch, Event, Question, Say, SessionOpt
 from pilothouse.sessions.engine import SessionEngine
 from pilothouse.settings import Settings, load
 from pilothouse.testing.clis import RealCLI, SimulatedCLI
+from pilothouse.testing.plugin import NEWEST
 
 DEADLINE = 30.0
+
+DIALLING = "2.1.119"
+"""The newest of the supported CLIs that dial in themselves."""
 
 
 class House:
@@ -44,6 +48,11 @@ class House:
     @property
     def is_real(self) -> bool:
         return isinstance(self.cli, RealCLI)
+
+    @property
+    def version(self) -> str:
+        """The version of the CLI behind it."""
+        return DIALLING if self.via == "sdk-url" else NEWEST
 
     def settings(self, **flags: Any) -> Settings:
         env = {

@@ -48,6 +48,7 @@ def at_rest(status: Status) -> Status:
 # A CLI dies
 
 
+@pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")
 async def test_a_cli_killed_in_mid_turn_is_an_error_and_a_message_goes_on(house: Housing) -> None:
     branches = [on("second", "Two."), on("first", reply("One", gate("held")))]
     it = await house(branches=branches)
@@ -155,6 +156,7 @@ async def test_a_stop_withdraws_the_question_for_good(house: Housing) -> None:
         await it.engine.answer(question.id, Allow())
 
 
+@pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")
 async def test_what_was_queued_when_the_cli_died_runs_once(house: Housing) -> None:
     later = [on(words, "Done.", "Done.") for words in ("third", "second")]
     it = await house(branches=[*later, on("first", reply("One", gate("held")))])

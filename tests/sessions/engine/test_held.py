@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from pilothouse.testing.scenario import gate, reply, text
 from tests.sessions.engine.conftest import Housing
 
 
+@pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")
 async def test_what_is_queued_when_the_cli_is_closed_is_run_by_the_next_one(
     house: Housing,
 ) -> None:

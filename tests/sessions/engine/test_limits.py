@@ -163,6 +163,7 @@ async def test_a_day_that_spent_its_cap_gets_no_further_turn_even_after_a_restar
     assert report.day_cap_usd == CENT
 
 
+@pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")
 async def test_what_is_queued_begins_no_turn_beyond_the_cap(house: Housing) -> None:
     it = await house(reply("One", gate("held")), session_cap_usd=CENT)
     session_id = await it.start()

@@ -202,6 +202,7 @@ async def test_a_yes_without_a_plan_leaves_plan_mode(house: Housing) -> None:
     assert (await it.until(session_id, "done")).mode == "default"
 
 
+@pytest.mark.newest_cli("2.1.119 has no list_permission_rules")
 async def test_what_a_plan_asks_leave_for_is_shown_and_becomes_rules_of_the_session(
     house: Housing,
 ) -> None:

@@ -57,6 +57,7 @@ async def test_what_is_always_allowed_is_not_asked_again_in_the_session(house: H
     assert [*it.cwd.rglob("settings*.json"), *it.cli.home.rglob("settings*.json")] == []
 
 
+@pytest.mark.newest_cli("2.1.119 asks before it writes to a path, whatever the rules say")
 async def test_what_is_always_allowed_in_a_file_is_written_there(house: Housing) -> None:
     it = await house(TOUCH, "Made.", TOUCH, "Made again.")
     session_id = await it.start()

@@ -90,6 +90,7 @@ async def test_a_session_is_resumed_with_its_own_options_and_directory(house: Ho
     assert (it.cwd / "note.txt").exists()
 
 
+@pytest.mark.newest_cli("2.1.119 resumes a cleared conversation with what was cleared")
 async def test_a_conversation_that_was_cleared_is_resumed_where_it_went_on(house: Housing) -> None:
     branches = [_on("third", "Three."), _on("second", "Two."), _on("first", "One.")]
     it = await house(branches=branches)
@@ -110,8 +111,9 @@ async def test_a_conversation_that_was_cleared_is_resumed_where_it_went_on(house
 
 
 async def test_a_turn_that_fails_is_an_error_and_a_message_goes_on(house: Housing) -> None:
-    # As often as the CLI asks before it gives up.
-    it = await house(*[ApiError(status=400, message="No such luck.")] * 6, "Two.")
+    # As often as a CLI asks before it gives up, at the most.
+    failures = [ApiError(status=400, message="No such luck.")] * 6
+    it = await house(*failures, branches=[_on("again", "Two.")])
     session_id = await it.start()
     status = await it.until(session_id, "error")
     assert status.live

@@ -33,7 +33,7 @@ from pilothouse.sessions.entries import QuestionClosed, QuestionDecided
 from . import forms, plan
 from .describing import describe, escape, one_line
 
-__all__ = ["closed", "decided", "pose", "same"]
+__all__ = ["closed", "decided", "pose", "question_id", "same"]
 
 RULES_SHOWN: Final = 300
 ADDRESS_SHOWN: Final = 4_000
@@ -60,7 +60,7 @@ def pose(
 ) -> Question:
     """The question as every face shows it. A plan's text is taken now: the file may change."""
     base = Question(
-        id=_question_id(session_id, request.request_id),
+        id=question_id(session_id, request.request_id),
         session_id=session_id,
         kind="tool",
         state="open",
@@ -81,7 +81,8 @@ def pose(
     return _tool(base, request, cwd, bypass_allowed=bypass_allowed)
 
 
-def _question_id(session_id: str, request_id: str) -> str:
+def question_id(session_id: str, request_id: str) -> str:
+    """The id of the question that a request becomes: whoever sees the request has the same."""
     try:
         space = UUID(session_id)
     except ValueError:

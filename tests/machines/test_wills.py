@@ -1,0 +1,76 @@
+"""When the sessions of a lost machine are given up, and when they are not."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from pilothouse.doors.runners import Runners
+from pilothouse.sessions.carriage import Carriage
+from tests.doors.peers import arrive, roster_file
+
+WILL = 0.05
+DEADLINE = 20.0
+
+
+class Passage:
+    """A relay that is there or not, as told, each time somebody looks."""
+
+    machine = "b"
+
+    def __init__(self, *is_there: bool) -> None:
+        self._is_there = list(is_there)
+        self.lost_because: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    @property
+    def connected(self) -> bool:
+        return self._is_there.pop(0) if len(self._is_there) > 1 else self._is_there[0]
+
+    def lost(self, reason: str) -> None:
+        if not self.lost_because.done():
+            self.lost_because.set_result(reason)
+
+    async def given_up(self) -> str:
+        async with asyncio.timeout(DEADLINE):
+            return await self.lost_because
+
+
+def carriage_of(runners: Runners, *passages: Passage) -> Carriage:
+    """The part of a carriage that looks after machines."""
+    unused: Any = None
+    carriage = Carriage(
+        *(unused, unused, unused, runners, unused), cli=unused, env={}, last_will=WILL
+    )
+    known: Any = {str(number): each for number, each in enumerate(passages)}
+    carriage._passages.update(known)
+    return carriage
+
+
+async def test_a_relay_that_stays_away_as_long_as_its_will_says_is_given_up(tmp_path: Path) -> None:
+    runners = Runners(roster_file(tmp_path), lost_after=0)
+    gone, connecting, leaving = Passage(False), Passage(False, True), Passage(True, False)
+    carriage = carriage_of(runners, gone, connecting, leaving)
+    async with await arrive(runners, runners.add("b")):
+        pass
+    assert await gone.given_up() == f"the machine b has been gone for {WILL:g} s"
+    # One that was there at the first look is looked at again.
+    await leaving.given_up()
+    assert not connecting.lost_because.done()
+    await carriage.aclose()
+
+
+async def test_nothing_is_given_up_while_the_runner_is_there(tmp_path: Path) -> None:
+    runners = Runners(roster_file(tmp_path), lost_after=0)
+    given_up, kept = Passage(False), Passage(False)
+    carriage = carriage_of(runners, given_up)
+    token = runners.add("b")
+    async with await arrive(runners, token):
+        pass
+    await given_up.given_up()
+    known: Any = {"kept": kept}
+    carriage._passages.update(known)
+    async with await arrive(runners, token):
+        assert not carriage._wills
+        assert not kept.lost_because.done()
+    await carriage.aclose()
