@@ -135,8 +135,10 @@ class Answering(Talking):
         linked = SessionLinked(successor=new.session_id)
         await self.keep_new(new, [record, said], before=[(view, settled), (view, linked)])
         session.answer(question.id, answer)
-        await session.stop()
-        new.deliver()
+        try:
+            await session.stop()
+        finally:
+            new.deliver()
         return await self._answered(session, question, new_session_id=new.session_id)
 
     async def _answered(self, session: Session, question: Question, **told: Any) -> Answered:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -30,10 +31,13 @@ from .view import View
 
 __all__ = ["Carriage"]
 
+DIALLING: Final = ("sdk-url", "sdk-url-hybrid")
 REMOTE_PROGRAM: Final = "claude"
 """What a runner puts its own CLI in the place of."""
 SECOND_LOOK: Final = 60.0
 """Seconds in which a relay that can connect has tried to, twice."""
+
+log = logging.getLogger("pilothouse")
 
 
 class Carriage:
@@ -75,7 +79,7 @@ class Carriage:
     async def check(self, options: SessionOptions) -> None:
         """Refuse a machine or a way that there is not."""
         if options.machine is None:
-            if options.via == "sdk-url":
+            if options.via in DIALLING:
                 await self._check_dialling()
             return
         if options.via not in (None, "relay"):
@@ -120,6 +124,9 @@ class Carriage:
         if view.via != "relay" or not may_live:
             self.local.clear(view.run)
             return None
+        if here and found is None:
+            about = {"session_id": view.session_id, "run": view.run}
+            log.warning("a relay is starting, or cannot say who it is: waiting for it", extra=about)
         passage = Carried(self, view.session_id, view.run, "relay", view.machine, told, tuple)
         self._passages[view.run] = passage
         if view.machine:
@@ -167,6 +174,13 @@ class Carriage:
                 hold=passage.locks(),
             )
             passage.watch()
+
+    def end_relay(self, passage: Carried) -> bool:
+        """Have a relay ended that does not answer, with its CLI; whether that is under way."""
+        if not passage.machine:
+            return self.local.end(passage.run)
+        self._runners.end(passage.machine, passage.run)
+        return not self.trouble(passage.machine)
 
     def ended(self, run: str) -> None:
         """Forget a run: its token is refused from now on."""
@@ -237,7 +251,7 @@ class Carriage:
     def _give_up(self, name: str) -> None:
         for passage in self._missed.pop(name):
             if not passage.connected:
-                passage.lost(f"the machine {name} has been gone for {self.last_will:g} s")
+                passage.give_up(f"the machine {name} has been gone for {self.last_will:g} s")
         # Those that are here may be gone later.
         self._after(self.last_will, name, self._miss)
 
@@ -305,9 +319,8 @@ class Carried(Passage):
         transport = RelayTransport(
             self.session_id, self.run, self._mail, machine=self.machine, **more
         )
-        transport.lost_lines = lambda count: self._told.lines_lost(
-            f"{count} lines of the CLI were lost: neither its relay nor the journal has them"
-        )
+        transport.lost_lines = self._told.lines_lost
+        transport.end_relay = lambda: self._carriage.end_relay(self)
         return transport
 
     def _dialled(self, launch: Launch) -> SdkUrlTransport:
@@ -319,6 +332,7 @@ class Carried(Passage):
             run=self.run,
             token=self._carriage.keyring.issue(self.session_id, self.run),
             url=self._carriage.dial,
+            hybrid=self.via == "sdk-url-hybrid",
         )
         transport.lost_lines = self._told.lines_lost
         transport.reconnected = self._told.reconnected
@@ -340,6 +354,12 @@ class Carried(Passage):
         """The relay is gone, and its CLI with it."""
         if isinstance(self._transport, RelayTransport):
             self._transport.lost(reason)
+
+    def give_up(self, reason: str) -> None:
+        """Wait no longer for a relay that may be alive; should it come back, it is ended."""
+        if isinstance(self._transport, RelayTransport):
+            self._carriage.end_relay(self)
+            self._transport.give_up(reason)
 
     def refuse(self, code: int) -> None:
         """Send the relay away for good."""

@@ -63,9 +63,9 @@ __all__ = [
 ]
 
 State = Literal["active", "awaiting_input", "done", "error", "interrupted"]
-Via = Literal["relay", "stdio", "sdk-url"]
+Via = Literal["relay", "stdio", "sdk-url", "sdk-url-hybrid"]
 """How a CLI is reached: through a relay that outlives the engine, as a child of the engine, or by
-its own WebSocket, which CLIs up to 2.1.120 have."""
+its own WebSocket, which CLIs up to 2.1.120 have (hybrid: what it says comes by HTTP POST)."""
 QuestionKind = Literal["tool", "plan", "questions", "elicitation"]
 QuestionState = Literal["open", "answered", "withdrawn", "expired"]
 QuestionFilter = Literal["decidable", "open", "answered", "withdrawn", "expired", "any"]
@@ -221,7 +221,7 @@ class Stopped(_Told, frozen=True):
 
 class AllStopped(_Told, frozen=True):
     sessions: list[str]
-    """Those that had a CLI."""
+    """Those that had a CLI, and have none now."""
 
 
 # Other machines

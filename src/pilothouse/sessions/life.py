@@ -363,7 +363,10 @@ class Life(ABC):
 
     def ended(self, error: SessionEnded) -> None:
         """Note how the CLI ended. Whoever closed it waits for this."""
-        orderly = self._closing is not None or self._called_off or error.exit_code == 0
+        is_known = error.exit_code is not None or error.signal is not None
+        wanted = self._closing is not None or self._called_off
+        # Of one whose relay is gone nobody knows how it ended.
+        orderly = error.exit_code == 0 or (wanted and is_known)
         self._over(
             CLIEnded(
                 orderly=orderly,
@@ -460,7 +463,10 @@ class Life(ABC):
 
     def _idle_too_long(self) -> None:
         self._idle_timer = None
-        if self.is_idle:
+        if self._client is not None and not self._client.idle:
+            # Its subagents are back, and it is about to go on by itself.
+            self._follow_idleness()
+        elif self.is_idle:
             self._closing = self._services.tasks.spawn(
                 self._close("idle for long", decidable=False)
             )
@@ -482,8 +488,10 @@ class Life(ABC):
         new = self.view.claude_session_id
         try:
             self._writers[new] = self._services.writers.acquire(new)
-        except SessionTaken as taken:
-            log.warning("session %s goes on as %s, but %s", self.session_id, new, taken)
+        except (SessionTaken, NotNow) as refusal:
+            # Told once: it is not looked at again with every line.
+            self._writers[new] = self._services.writers.none(new)
+            log.warning("session %s goes on as %s, but %s", self.session_id, new, refusal)
 
     def _release_writers(self) -> None:
         for writer in self._writers.values():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from typing import Final
 
 from pilothouse.client.client import Past
 from pilothouse.client.turns import TurnTracker
@@ -19,15 +20,13 @@ from pilothouse.protocol import (
     read_reply,
 )
 
-from .entries import CLI
 from .journal.contract import Journal
 from .view import View
 
 __all__ = ["greeting_id", "recall"]
 
-PAGE = 1000
-# Looked for before anything is decoded: nearly every line is neither.
-TELLING = (b"control_", b'"init"')
+# Looked for before anything is decoded: nearly every line has neither.
+TELLING: Final = (b"control_", b'"init"')
 
 
 def greeting_id(run: str) -> str:
@@ -39,15 +38,9 @@ async def recall(journal: Journal, view: View, sent: frozenset[str]) -> Past:
     """What passed since the CLI was started. `sent` names the messages to it, its own requests
     that were answered, and ours."""
     memory = _Memory(greeting_id(view.run))
-    cursor = view.run_seq
-    while True:
-        batch = await journal.read(cursor, session_id=view.session_id, limit=PAGE, partials=False)
-        for event in batch.events:
-            if event.kind == CLI:
-                memory.take(bytes(event.body))
-        if not batch.events:
-            break
-        cursor = batch.events[-1].seq
+    lines = await journal.lines_with(view.run_seq, TELLING, session_id=view.session_id)
+    for line in lines:
+        memory.take(line)
     return Past(
         tracker=copy.deepcopy(view.tracker) or TurnTracker(),
         asked=[each for each in memory.asked.values() if each.request_id not in sent],
@@ -66,8 +59,6 @@ class _Memory:
         self._greeting_id = greeting_id
 
     def take(self, line: bytes) -> None:
-        if not any(word in line for word in TELLING):
-            return
         try:
             self._take(decode(line))
         except NotAMessage:

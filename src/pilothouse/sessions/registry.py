@@ -14,6 +14,7 @@ from pilothouse.client.options import Options
 from pilothouse.errors import (
     CapReached,
     PilothouseError,
+    Refused,
     TooManySessions,
     UnknownQuestion,
     UnknownSession,
@@ -105,23 +106,45 @@ class Registry:
         for snapshot in await self.journal.sessions():
             view = await self._retold(snapshot)
             session = self.sessions[view.session_id] = Session(self.services, view)
-            if not await self._taken_up(session):
-                session.lost(_ended_with_us(view))
+            lost = await self._taken_up(session)
+            if lost:
+                session.lost(lost)
+        self._finish_plans()
         self._housekeeping = [
             self.services.tasks.spawn(self._keep_house()),
             self.services.tasks.spawn(self._mind_journal()),
         ]
 
-    async def _taken_up(self, session: Session) -> bool:
-        """Whether nothing is amiss with it: it rests, or its CLI goes on."""
+    async def _taken_up(self, session: Session) -> str:
+        """Why a session has lost its CLI; empty if it rests, or its CLI goes on."""
         view = session.view
         if not (view.live or view.busy or view.open_questions):
-            return True
+            return ""
+        if not view.run:
+            return "the server ended"
         try:
-            return bool(view.run) and await session.take_up()
+            goes_on = await session.take_up()
         except PilothouseError as error:
             log.error("session %s cannot go on: %s", session.session_id, error)
-            return False
+            return f"the server came back and could not go on with it: {error}"
+        return "" if goes_on else "its relay was gone when the server came back"
+
+    def _finish_plans(self) -> None:
+        """Make up for what was cut off after a plan was handed to a new session."""
+        for session in list(self.sessions.values()):
+            successor = self.sessions.get(session.view.successor or "")
+            if successor is not None and successor.view.queued and not successor.has_cli:
+                self.services.tasks.spawn(self._hand_over(session, successor))
+
+    async def _hand_over(self, session: Session, successor: Session) -> None:
+        if session.has_cli:
+            await session.stop()
+        try:
+            await successor.reserve()
+        except Refused as refused:
+            log.warning("session %s does not begin: %s", successor.session_id, refused)
+        else:
+            successor.deliver()
 
     async def _retold(self, snapshot: Snapshot) -> View:
         try:
@@ -159,9 +182,12 @@ class Registry:
             await asyncio.sleep(HOUSEKEEPING)
 
     async def _mind_journal(self) -> None:
-        """Let no CLI work on of which nothing can be kept any more."""
+        """Let go of every CLI once nothing can be kept: those behind relays wait for a server that
+        can, with what they say, and every other one is ended."""
         await self.journal.broken()
-        log.error("nothing can be kept any more, so every CLI is ended: %s", self.journal.failed)
+        log.error(
+            "nothing can be kept any more, so every CLI is let go of: %s", self.journal.failed
+        )
         await self._let_go("nothing can be kept")
 
     async def aclose(self) -> None:
@@ -185,7 +211,7 @@ class Registry:
         left = await asyncio.gather(*map(one, self.sessions.values()), return_exceptions=True)
         for error in (each for each in left if isinstance(each, Exception)):
             log.error("a session could not be let go of: %s", error, exc_info=error)
-        self.left = sum(each is True for each in left)
+        self.left += sum(each is True for each in left)
 
     # Which session
 
@@ -319,12 +345,6 @@ class Registry:
                 advice="wait for one, stop one, or raise MAX_SESSIONS",
             )
         return idle.retire()
-
-
-def _ended_with_us(view: View) -> str:
-    if view.run:
-        return "its relay was gone when the server came back"
-    return "the server ended"
 
 
 def _last_used(session: Session) -> int:

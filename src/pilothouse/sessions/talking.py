@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
 
@@ -32,6 +33,8 @@ from .session import Session
 from .view import View
 
 __all__ = ["Talking"]
+
+log = logging.getLogger("pilothouse")
 
 
 class Talking(Registry):
@@ -148,8 +151,11 @@ class Talking(Registry):
     async def stop_all(self) -> AllStopped:
         """End every CLI there is, in order."""
         live = [each for each in self.sessions.values() if each.has_cli]
-        await asyncio.gather(*(each.stop() for each in live))
-        return AllStopped(sessions=[each.session_id for each in live])
+        ends = await asyncio.gather(*(each.stop() for each in live), return_exceptions=True)
+        for session, end in zip(live, ends, strict=True):
+            if isinstance(end, BaseException):
+                log.error("session %s could not be stopped: %s", session.session_id, end)
+        return AllStopped(sessions=[each.session_id for each in live if not each.has_cli])
 
     async def fork(self, session_id: str, request: Fork) -> Started:
         """A new session that begins with this one's conversation."""

@@ -2,7 +2,8 @@
 both write to the same transcript.
 
     acquire     open the file, take it alone, and look whether it is still the one at its path
-    release     remove the file while it is held alone, then let go
+    release     remove the file while it is held alone, then let go; of one that a relay holds
+                with us let go first, and remove it only if nobody has it by then
     tidy        remove what killed processes left, each held together with whoever looks
 
 A file is removed only under its lock, and what was locked counts only while it is at its path, so
@@ -38,16 +39,22 @@ class Writer:
     def __init__(self, path: Path, descriptor: int | None) -> None:
         self._path = path
         self._descriptor: int | None = descriptor
+        self._may_be_held = descriptor is None
+        """Whether another process may have the lock with us, or instead of us."""
 
     def fileno(self) -> int | None:
-        """The locked file: whoever has a copy of it open holds the lock too."""
+        """The locked file, for a process that is to hold the lock with us."""
+        self._may_be_held = True
         return self._descriptor
 
     def release(self) -> None:
-        """Let others have the session."""
-        if self._descriptor is not None:
+        """Let others have the session, as far as that is up to us."""
+        if self._descriptor is not None and not self._may_be_held:
             _remove(self._path, self._descriptor)
-            self.leave()
+        self.leave()
+        if self._may_be_held:
+            self._may_be_held = False
+            _remove_unheld(self._path, fcntl.LOCK_EX)
 
     def leave(self) -> None:
         """Let go of our copy; the lock stays with whoever has another."""
@@ -75,12 +82,16 @@ class Writers:
                 advice="see to that folder and its disk, then try again",
             ) from None
 
+    def none(self, session_id: str) -> Writer:
+        """No right at all: another one has it, and keeps it."""
+        return Writer(self._folder / f"{session_id}{SUFFIX}", None)
+
     def take_up(self, session_id: str) -> Writer:
         """Be the writer of a session whose CLI runs: its relay has the lock, or nobody has."""
         try:
             return self.acquire(session_id)
         except SessionTaken:
-            return Writer(self._folder / f"{session_id}{SUFFIX}", None)
+            return self.none(session_id)
 
     def _acquire(self, session_id: str) -> Writer:
         path = self._folder / f"{session_id}{SUFFIX}"
@@ -108,7 +119,7 @@ class Writers:
         try:
             if _lock(alone, fcntl.LOCK_EX):
                 for path in self._folder.glob(f"*{SUFFIX}"):
-                    _remove_unheld(path)
+                    _remove_unheld(path, fcntl.LOCK_SH)
         finally:
             os.close(alone)
 
@@ -122,13 +133,14 @@ def _taken(session_id: str, descriptor: int) -> SessionTaken:
     )
 
 
-def _remove_unheld(path: Path) -> None:
+def _remove_unheld(path: Path, how: int) -> None:
+    """Remove the file if nobody holds it. Under a shared lock, only one may do so at a time."""
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
-    except FileNotFoundError:
+    except OSError:
         return
     try:
-        if _lock(descriptor, fcntl.LOCK_SH):
+        if _lock(descriptor, how):
             _remove(path, descriptor)
     finally:
         os.close(descriptor)

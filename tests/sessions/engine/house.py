@@ -77,7 +77,7 @@ class House:
         async with AsyncExitStack() as stack:
             listener = stack.enter_context(bind("127.0.0.1", 0))
             dial = address_of(listener, tls=False).replace("http", "ws")
-            opening = open_with_doors(choice, settings.runtime_dir, dial)
+            opening = open_with_doors(choice, dial)
             self.engine, self.doors = await stack.enter_async_context(opening)
             if self.via == "sdk-url":
                 await stack.enter_async_context(serve(self.doors, listener))

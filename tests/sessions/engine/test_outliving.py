@@ -172,3 +172,15 @@ async def test_many_sessions_are_found_again_at_once(relayed: Housing) -> None:
             status = await it.when(each, lambda status: status.pid is not None)
             assert (status.live, status.pid) == (True, pids[each])
             assert opened(status) == []
+
+
+async def test_a_cli_that_cannot_be_taken_up_says_why(relayed: Housing) -> None:
+    it = await relayed("One.", allow_bypass=True)
+    bypassing = {"permissions": {"defaultMode": "bypassPermissions"}}
+    session_id = await it.done(settings=bypassing, env={"IS_SANDBOX": "1"})
+    relays = it.relays()
+    await reopened(it)
+    assert not (await it.engine.status(session_id)).live
+    [ended] = await it.records(session_id, "cli.ended")
+    assert "settings would bypass every permission check" in ended["reason"]
+    await it.gone(*(each.relay_pid for each in relays), *(each.cli_pid for each in relays))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pilothouse.errors import AnswerRefused, BypassNotAllowed, QuestionSettled
+from pilothouse.errors import AnswerRefused, BypassNotAllowed, NotNow, QuestionSettled
 from pilothouse.sessions.answers import (
     Allow,
     ApprovePlan,
@@ -17,6 +17,7 @@ from pilothouse.sessions.answers import (
     RevisePlan,
 )
 from pilothouse.sessions.contract import Question
+from pilothouse.sessions.session import Session
 from pilothouse.testing.scenario import Branch, Reply, When, reply, tool
 from tests.sessions.engine.conftest import Housing
 from tests.sessions.engine.house import House
@@ -177,6 +178,28 @@ async def test_a_context_is_cleared_once_however_often_it_is_asked_at_once(house
     assert sorted(each.repeated for each in both) == [False, True]
     await it.until(str(both[0].new_session_id), "done")
     assert (await it.engine.health()).sessions == 2
+
+
+async def test_a_plan_that_was_handed_on_when_the_engine_died_is_implemented(
+    relayed: Housing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it, question = await planned(relayed, branches=implementing("Leapt."))
+
+    async def dies(_: Session) -> bool:
+        raise NotNow("the engine dies here")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Session, "stop", dies)
+        patch.setattr(Session, "deliver", lambda _: None)
+        with pytest.raises(NotNow):
+            await it.engine.answer(question.id, ClearContext())
+        old = await it.engine.status(question.session_id)
+        assert old.successor is not None
+        it.engine.sessions[old.successor].give_up()
+    await it.close()
+    await it.open()
+    assert (await it.until(old.successor, "done")).result == "Leapt."
+    await it.when(question.session_id, lambda status: not status.live)
 
 
 async def test_without_a_plan_it_is_a_plain_yes_or_no(house: Housing) -> None:

@@ -359,3 +359,19 @@ async def test_closing_gives_up_a_removal_and_says_so(
     await journal.aclose()
     with pytest.raises(JournalError, match="closed"):
         await pruning
+
+
+async def test_a_clis_lines_are_found_by_their_words(journal: SqliteJournal) -> None:
+    lines = [
+        Draft("one", "cli", 0, b'{"type":"control_request","n":1}'),
+        Draft("one", "cli", 0, b'{"type":"assistant"}'),
+        Draft("one", "partial", 0, b'{"type":"control_request","n":2}'),
+        Draft("two", "cli", 0, b'{"type":"control_request","n":3}'),
+        Draft("one", "cli", 0, b'{"subtype":"init"}'),
+    ]
+    await journal.post(lines).committed
+    words = (b"control_", b'"init"')
+    found = await journal.lines_with(0, words, session_id="one")
+    assert found == [lines[0].body, lines[4].body]
+    assert await journal.lines_with(1, words, session_id="one") == [lines[4].body]
+    assert await journal.lines_with(0, words, session_id="three") == []

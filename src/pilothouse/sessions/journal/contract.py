@@ -187,6 +187,12 @@ class Journal(Protocol):
         """The last `limit` entries before a cursor (None: the end), in order."""
         ...
 
+    async def lines_with(
+        self, after: int, words: Sequence[bytes], *, session_id: str
+    ) -> list[bytes]:
+        """The CLI's lines after a cursor that have one of these words in them, in order."""
+        ...
+
     async def wait(self, after: int, *, session_id: str | None = None) -> None:
         """Return once an entry after the cursor is committed, of this session or of any."""
         ...

@@ -24,7 +24,7 @@ from msgspec import Raw
 
 from pilothouse.errors import JournalError
 from pilothouse.sessions.contract import Batch, CostLine, Event, Gap, Question, Tokens
-from pilothouse.sessions.entries import KINDS, PARTIAL
+from pilothouse.sessions.entries import CLI, KINDS, PARTIAL
 
 from . import files
 from .changes import write_changes
@@ -58,6 +58,7 @@ FREED_PAGES: Final = 32
 """Pages that one step gives back to the disk; SQLite makes a row of each."""
 
 _KIND_NUMBERS: Final = {kind: number for number, kind in enumerate(KINDS)}
+_CLI: Final = _KIND_NUMBERS[CLI]
 _PARTIAL: Final = _KIND_NUMBERS[PARTIAL]
 
 _question: Final = msgspec.json.Decoder(Question)
@@ -278,6 +279,17 @@ class Database:
                 cursor=upto,
                 gaps=self._gaps_between(after, upto, session_id, partials=partials),
             )
+
+    def lines_with(self, after: int, session_id: str, words: Sequence[bytes]) -> list[bytes]:
+        """The CLI's lines after a number that have one of these words in them."""
+        told = " OR ".join(["instr(body, ?) > 0"] * len(words))
+        with transaction(self._reading, self._read_lock, "DEFERRED"):
+            rows = self._reading.execute(
+                "SELECT body FROM events WHERE session = ? AND seq > ? AND kind = ?"
+                f" AND ({told}) ORDER BY seq",
+                (self._known(session_id), after, _CLI, *words),
+            )
+            return [bytes(body) for (body,) in rows]
 
     def _known(self, session_id: str | None) -> int | None:
         return None if session_id is None else self._numbers.get(session_id, -1)

@@ -49,6 +49,7 @@ class Store(Protocol):
     ) -> Batch: ...
 
     def page_back(self, upto: int, session_id: str, limit: int, *, partials: bool) -> Batch: ...
+    def lines_with(self, after: int, session_id: str, words: Sequence[bytes]) -> list[bytes]: ...
 
     def prune(self, session_id: str, first: int, last: int) -> Iterator[Removed]: ...
     def retain(self, before: int, keep: Collection[str]) -> Iterator[Removed]: ...
@@ -178,6 +179,12 @@ class StoredJournal:
         return await self._ask(
             self._store.page_back, upto, session_id, max(limit, 1), partials=partials
         )
+
+    async def lines_with(
+        self, after: int, words: Sequence[bytes], *, session_id: str
+    ) -> list[bytes]:
+        """The CLI's lines after a cursor that have one of these words in them, in order."""
+        return await self._ask(self._store.lines_with, after, session_id, words)
 
     async def wait(self, after: int, *, session_id: str | None = None) -> None:
         """Return once an entry after the cursor is committed, of this session or of any."""
