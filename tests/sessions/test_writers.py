@@ -169,6 +169,54 @@ def test_a_folder_that_cannot_be_used_is_refused_with_advice(folder: Path) -> No
         Writers(folder).acquire("s")
 
 
+def test_what_a_relay_holds_with_us_stays_locked_when_we_let_go(folder: Path) -> None:
+    writer = Writers(folder).acquire("s")
+    shared = writer.fileno()
+    assert shared is not None
+    relays = os.dup(shared)
+    os.ftruncate(relays, 0)
+    os.pwrite(relays, b"4711", 0)
+    writer.release()
+    assert locks(folder) == ["s.lock"]
+    with pytest.raises(SessionTaken, match="pid 4711"):
+        Writers(folder).acquire("s")
+    os.close(relays)
+    Writers(folder).acquire("s").release()
+    assert locks(folder) == []
+
+
+def test_what_a_relay_held_with_us_is_removed_when_it_has_ended_before(folder: Path) -> None:
+    writer = Writers(folder).acquire("s")
+    assert writer.fileno() is not None
+    writer.release()
+    assert locks(folder) == []
+
+
+def test_a_writer_that_was_taken_up_removes_the_file_once_its_relay_has_ended(folder: Path) -> None:
+    first = Writers(folder).acquire("s")
+    shared = first.fileno()
+    assert shared is not None
+    relays = os.dup(shared)
+    first.leave()
+    second = Writers(folder).take_up("s")
+    third = Writers(folder).take_up("s")
+    second.release()
+    assert locks(folder) == ["s.lock"]
+    os.close(relays)
+    third.release()
+    assert locks(folder) == []
+
+
+def test_who_lets_go_twice_takes_nothing_from_the_next(folder: Path) -> None:
+    first = Writers(folder).acquire("s")
+    assert first.fileno() is not None
+    first.release()
+    second = Writers(folder).acquire("s")
+    first.release()
+    assert locks(folder) == ["s.lock"]
+    second.release()
+
+
 async def test_the_locks_are_where_the_transcripts_are_whatever_the_login(tmp_path: Path) -> None:
     """A login and a cron job have other runtime folders; the transcripts are the same."""
     home = {"HOME": str(tmp_path)}

@@ -217,11 +217,11 @@ class Life(ABC):
     async def _prepare(self) -> tuple[Client, CLIStarted]:
         services, view = self._services, self.view
         conversation = await self._conversation()
+        if self._called_off:
+            raise NotNow("its start was called off")
         self._passage = passage = services.passages.begin(view, self, self._locks)
         self._asking = asking = self._new_asking()
         client = self._new_client(asking, conversation)
-        if self._called_off:
-            raise NotNow("its start was called off")
         resumed = "resume" in conversation and not conversation.get("fork_session", False)
         return client, CLIStarted(
             resumed=resumed,

@@ -133,7 +133,9 @@ class Registry:
         """Make up for what was cut off after a plan was handed to a new session."""
         for session in list(self.sessions.values()):
             successor = self.sessions.get(session.view.successor or "")
-            if successor is not None and successor.view.queued and not successor.has_cli:
+            if successor is None or successor.view.run_seq or not successor.view.queued:
+                continue
+            if not successor.has_cli:
                 self.services.tasks.spawn(self._hand_over(session, successor))
 
     async def _hand_over(self, session: Session, successor: Session) -> None:

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
+from pathlib import Path
 
 import pytest
+from websockets.asyncio.client import unix_connect
 
+from pilothouse.doors import local, relays
+from pilothouse.doors.tokens import Keyring
 from pilothouse.errors import SessionTaken
+from pilothouse.relay import framing
+from pilothouse.relay.addresses import reachable
+from pilothouse.relay.framing import Frame, Kind
+from pilothouse.relay.refusals import Refusal
+from pilothouse.relay.registry import started_at
+from pilothouse.server.engines import KEY_NAME, SOCKET_NAME
 from pilothouse.sessions.answers import Allow, Deny
 from pilothouse.sessions.contract import Say
 from pilothouse.testing.scenario import Branch, Reply, When, gate, reply, tool
@@ -184,3 +195,82 @@ async def test_a_cli_that_cannot_be_taken_up_says_why(relayed: Housing) -> None:
     [ended] = await it.records(session_id, "cli.ended")
     assert "settings would bypass every permission check" in ended["reason"]
     await it.gone(*(each.relay_pid for each in relays), *(each.cli_pid for each in relays))
+
+
+async def test_a_relay_that_hangs_is_ended_with_its_cli_and_one_cli_goes_on(
+    relayed: Housing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "END_GRACE", 0.1)
+    it = await relayed(SLOW, branches=[on("more", reply("Two."))])
+    session_id = await it.start()
+    await it.cli.reached("middle")
+    [relay] = it.relays()
+    os.kill(relay.relay_pid, signal.SIGSTOP)
+    await it.engine.stop(session_id)
+    assert started_at(relay.relay_pid) is None
+    assert relay.cli_pid is not None
+    assert started_at(relay.cli_pid) is None
+    [ended] = await it.records(session_id, "cli.ended")
+    assert (ended["orderly"], ended["reason"]) == (False, "its relay does not answer")
+    [lost] = await it.records(session_id, "lines.lost")
+    assert "is lost" in lost["because"]
+    it.cli.release("middle")
+    await it.say(session_id, "more")
+    status = await it.when(session_id, lambda status: status.result == "Two.")
+    assert [each.cli_pid for each in it.relays()] == [status.pid]
+
+
+async def test_no_cli_is_started_while_a_relay_that_was_given_up_lives(
+    relayed: Housing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relays, "TERM_GRACE", 0.1)
+    monkeypatch.setattr(relays, "KILL_GRACE", 0.1)
+    it = await relayed("One.", branches=[on("more", reply("Two."))])
+    session_id = await it.done()
+    [relay] = it.relays()
+    with monkeypatch.context() as patched:
+        patched.setattr(local.LocalRelays, "end", lambda *_: False)
+        os.kill(relay.relay_pid, signal.SIGSTOP)
+        await it.engine.stop(session_id)
+    with pytest.raises(SessionTaken, match=rf"pid {relay.relay_pid}\)"):
+        await it.engine.say(session_id, Say(content="more"))
+    os.kill(relay.relay_pid, signal.SIGCONT)
+    # Refused at the door, it ends its CLI by itself.
+    await it.gone(relay.relay_pid, relay.cli_pid)
+    await it.say(session_id, "more")
+    assert (await it.when(session_id, lambda status: status.turns == 2)).result == "Two."
+
+
+async def test_a_relay_finds_the_next_server_whatever_login_that_has(
+    relayed: Housing, tmp_path: Path
+) -> None:
+    it = await relayed("One.", "Two.")
+    session_id = await it.done()
+    before = await it.engine.status(session_id)
+    await reopened(it, runtime_dir=str(tmp_path / "of-a-cron-job"))
+    await it.say(session_id, "more")
+    status = await it.when(session_id, lambda status: status.turns == 2)
+    assert (status.result, status.pid) == ("Two.", before.pid)
+
+
+async def test_nonsense_of_one_relay_is_nobody_elses_trouble(relayed: Housing) -> None:
+    it = await relayed(branches=[on("first", reply("One.")), on("second", reply("Two."))])
+    session_id = await it.done("first")
+    [relay] = it.relays()
+    state = it.settings().state_dir
+    token = Keyring.open(state / KEY_NAME).issue(session_id, relay.run)
+    for nonsense in ({"first": 2**70}, {"written": 2**63}, {"pid": 2**70}):
+        told = {"session_id": session_id, "run": relay.run, "first": 1, "written": 0, **nonsense}
+        frame = Frame(Kind.HELLO, 1, 0, json.dumps(told).encode())
+        with reachable(str(state / SOCKET_NAME)) as path:
+            async with unix_connect(
+                path,
+                f"ws://localhost/relay/{session_id}",
+                additional_headers={"Authorization": f"Bearer {token}"},
+            ) as link:
+                await link.send(framing.encode(frame))
+                async with asyncio.timeout(DEADLINE):
+                    await link.wait_closed()
+                assert link.close_code == Refusal.FRAME_REFUSED
+    assert it.engine.journal.failed is None
+    await it.done("second")

@@ -52,6 +52,7 @@ async def test_an_interrupt_of_an_idle_session_changes_nothing(house: Housing) -
     assert await it.records(session_id, "interrupt.asked") == []
 
 
+@pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")
 async def test_what_is_said_during_a_turn_is_queued_and_runs_after(house: Housing) -> None:
     it = await house(HELD, "Three.")
     session_id = await held(it)
@@ -79,6 +80,7 @@ async def test_what_is_said_while_a_tool_runs_joins_the_turn(house: Housing) -> 
     assert "mind the rocks" in it.heard()
 
 
+@pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")
 async def test_what_is_queued_can_be_taken_back(house: Housing) -> None:
     it = await house(HELD)
     session_id = await held(it)
@@ -93,6 +95,7 @@ async def test_what_is_queued_can_be_taken_back(house: Housing) -> None:
         await it.engine.cancel(session_id, prompt_id)
 
 
+@pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")
 async def test_an_interrupt_says_what_is_still_queued_and_that_runs(house: Housing) -> None:
     it = await house(HELD, "Three.")
     session_id = await held(it)
@@ -172,6 +175,7 @@ FORBIDDEN: list[tuple[Any, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.newest_cli("2.1.119 refuses no mode in the middle of a turn")
 @pytest.mark.parametrize(("mode", "settings"), FORBIDDEN)
 async def test_a_mode_that_the_settings_forbid_is_refused_and_the_turn_goes_on(
     house: Housing, mode: Any, settings: dict[str, Any]
