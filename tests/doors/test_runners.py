@@ -13,9 +13,10 @@ import pytest
 
 import pilothouse.doors.runners as module
 from pilothouse.doors import runner_link
-from pilothouse.doors.roster import Roster
+from pilothouse.doors.roster import Entry, Roster
 from pilothouse.doors.runners import Runners
 from pilothouse.errors import ServerError
+from pilothouse.runner import messages
 from pilothouse.runner.messages import (
     Drain,
     Draining,
@@ -177,6 +178,21 @@ async def test_what_is_no_message_ends_the_connection(runners: Runners) -> None:
     assert closed[0] == 4400
 
 
+@pytest.mark.parametrize("greeted", [False, True])
+async def test_a_message_that_is_much_too_long_ends_the_connection(
+    runners: Runners, monkeypatch: pytest.MonkeyPatch, greeted: bool
+) -> None:
+    token = runners.add("box")
+    async with await arrive(runners, token) if greeted else Peer(runners, token) as peer:
+        fitting = '{"type":"draining","on":true}' if greeted else messages.encode(hello())
+        monkeypatch.setattr(runner_link, "LONGEST", len(fitting))
+        peer.say_raw(f"{fitting} ")
+        closed = await peer.ended()
+    assert closed is not None
+    assert closed[0] == 4400
+    assert runners.listed()[0].state == "away"
+
+
 async def test_the_newest_connection_counts(runners: Runners, told: Told) -> None:
     token = runners.add("box")
     async with await arrive(runners, token, "r1") as older:
@@ -229,6 +245,46 @@ async def test_it_says_of_itself_what_it_is(runners: Runners) -> None:
         (state,) = runners.listed()
     assert (state.host, state.program, state.cli_version) == ("there", "1.0", "2.1.325")
     assert state.runs == 2
+
+
+async def test_what_it_says_of_itself_can_be_shown_on_a_terminal(runners: Runners) -> None:
+    names = {"host": "a\x1b[2J\nb", "program": "1\u202e0", "cli_version": "2" * 10_000}
+    async with await arrive(runners, runners.add("box"), **names):
+        (state,) = runners.listed()
+    assert (state.host, state.program) == ("a[2J b", "10")
+    assert state.cli_version == "2" * module.LONGEST_NAME
+    assert runners.listed()[0].host == "a[2J b"
+
+
+async def test_only_what_is_new_of_a_visit_is_written(
+    runners: Runners, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    token = runners.add("box")
+    written: list[str] = []
+    put = Roster._put
+
+    def count(roster: Roster, name: str, entry: Entry) -> None:
+        written.append(entry.host)
+        put(roster, name, entry)
+
+    monkeypatch.setattr(Roster, "_put", count)
+    for host in ("here", "here", "there", "there"):
+        async with await arrive(runners, token, host=host):
+            pass
+    assert written == ["here", "there"]
+
+
+async def test_a_runner_is_away_since_the_server_began(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = Runners(roster_file(tmp_path))
+    async with await arrive(before, before.add("box")):
+        pass
+    await before.aclose()
+    monkeypatch.setattr(module, "_now", lambda: 7)
+    runners = Runners(roster_file(tmp_path))
+    assert [(each.state, each.since) for each in runners.listed()] == [("away", 7)]
+    await runners.aclose()
 
 
 async def test_a_runner_that_stays_away_is_lost_and_can_come_back(tmp_path: Path) -> None:

@@ -75,7 +75,18 @@ def test_a_side_does_not_take_the_words_of_its_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "hello", "[]", "{}", '{"type":1}', '{"type":"run_gone"}', b'{"type":"\xff"}']
+    "text",
+    [
+        "",
+        "hello",
+        "[]",
+        "{}",
+        '{"type":1}',
+        '{"type":"run_gone"}',
+        b'{"type":"\xff"}',
+        '{"type":"draining","deep":' + "[" * 100_000,
+    ],
+    ids=range(8),
 )
 def test_what_is_no_message_is_an_error(text: str | bytes) -> None:
     with pytest.raises(MessageError):

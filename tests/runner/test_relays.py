@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.relay import registry
+from pilothouse.relay import deaths, registry
 from pilothouse.relay.pace import PACE
 from pilothouse.relay.registry import Found
-from pilothouse.runner import relays as module
 from pilothouse.runner.control import gate_of
 from pilothouse.runner.relays import Door, Relays
 from pilothouse.runner.runner import Runner
@@ -98,8 +97,8 @@ async def test_a_relay_that_was_there_before_is_watched_and_its_end_has_a_reason
 async def test_where_the_kernel_does_not_tell_it_is_looked_again_and_again(
     tmp_path: Path, sleeper: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "POLL", 0.01)
-    monkeypatch.setattr(module, "_watch", module._watch_by_polling)
+    monkeypatch.setattr(deaths, "LOOK_AGAIN", 0.01)
+    monkeypatch.delattr(os, "pidfd_open")
     ends = Ends()
     left_by(sleeper, tmp_path / "r1")
     relays = Relays(tmp_path, DOOR, ends)

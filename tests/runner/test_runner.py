@@ -59,7 +59,7 @@ async def test_a_session_that_ends_in_order_is_gone_there(server: House, machine
         await carrier.order("close_input")
         await carrier.until(lambda: carrier.exit is not None)
         await server.told.until(lambda: server.told.gone != [])
-    assert server.told.gone == [("box", carrier.run, "it has ended")]
+    assert server.told.gone == [("box", carrier.run, "its relay has ended")]
     assert list((machine.state / "relays").iterdir()) == []
 
 
@@ -113,7 +113,14 @@ async def test_sessions_stay_within_the_roots(server: House, machine: Machine) -
         for outside in (machine.home, machine.work / "escape", machine.work / ".."):
             with pytest.raises(SpawnFailed, match="outside the runner's roots"):
                 await server.start("box", outside)
-        carrier = await server.start("box", machine.work)
+        for wish in (
+            "--add-dir=/etc",
+            '--settings={"permissions":{"additionalDirectories":["/"]}}',
+        ):
+            with pytest.raises(SpawnFailed, match="outside the runner's roots"):
+                await server.start("box", machine.work, wish)
+        assert machine.relays() == []
+        carrier = await server.start("box", machine.work, "--add-dir=.")
         await carrier.until(lambda: carrier.lines != [])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
@@ -66,6 +67,110 @@ def test_a_folder_whose_name_only_begins_like_a_root_is_outside(tmp_path: Path) 
         (tmp_path / name).mkdir()
     with pytest.raises(NotHere, match="outside"):
         place(tmp_path, tmp_path / "work").directory(f"{tmp_path}/work-of-others")
+
+
+# -- folders that a command line opens
+
+
+def settings(*folders: str) -> str:
+    return json.dumps({"permissions": {"allow": [], "additionalDirectories": folders}, "x": 1})
+
+
+def check(
+    workplace: Workplace, cwd: Path, *words: str, files: dict[str, str] | None = None
+) -> None:
+    workplace.check(["--print", *words, "--verbose"], cwd, workplace.env, files or {})
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    """A root with a folder in it, and a link that leads out of it."""
+    made = tmp_path / "work"
+    (made / "inside").mkdir(parents=True)
+    (made / "out").symlink_to(tmp_path)
+    (made / "-out").symlink_to(tmp_path)
+    (made / "there.json").write_text(settings("/etc"))
+    (made / "fine.json").write_text(settings("inside"))
+    return made
+
+
+OUTSIDE = [
+    ["--add-dir=/etc"],
+    ["--add-dir", "/etc"],
+    ["--add-dir", "inside", "/etc"],
+    ["--add-dir=inside", "/etc"],
+    ["--add-dir=.."],
+    ["--add-dir=out"],
+    ["--add-dir", "-out"],
+    ["--add-dir=~"],
+    ["--add-dir=~/other"],
+    ["--add-dir= /etc"],
+    ["--add-dir=/missing"],
+    [f"--settings={settings('inside', '/etc')}"],
+    ["--settings", settings("..")],
+    [f"--settings= \ufeff{settings('/etc')}"],
+    ['--settings={"permissi\\u006fns":{"additionalDirectories":["/etc"]}}'],
+    ["--settings=there.json"],
+    ["--settings", "there.json"],
+    ["--settings=fine.json", "--settings=there.json"],
+    ["--settings=/of/the/server.json"],
+    [f"--managed-settings={settings('/etc')}"],
+]
+
+
+@pytest.mark.parametrize("words", OUTSIDE, ids=" ".join)
+def test_folders_outside_of_the_roots_are_refused(
+    tmp_path: Path, work: Path, words: list[str]
+) -> None:
+    files = {"/of/the/server.json": settings("/etc")}
+    with pytest.raises(NotHere, match=r"is outside the runner's roots \(.*work\)"):
+        check(place(tmp_path, work), work, *words, files=files)
+    check(place(tmp_path), work, *words, files=files)
+
+
+INSIDE = [
+    [],
+    ["--add-dir=inside", "--add-dir=."],
+    ["--add-dir", "inside", "inside/not/there"],
+    ["--model=/etc", "/etc"],
+    ["--settings", ""],
+    [f"--settings={settings('inside')}", "/etc"],
+    ["--settings={}"],
+    ['--settings={"permissions":null}'],
+    ["--settings=fine.json"],
+    ["--settings=/of/the/server.json"],
+]
+
+
+@pytest.mark.parametrize("words", INSIDE, ids=" ".join)
+def test_folders_within_the_roots_are_let_be(tmp_path: Path, work: Path, words: list[str]) -> None:
+    files = {"/of/the/server.json": settings("inside")}
+    check(place(tmp_path, work), work, *words, files=files)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "{",
+        '{"permissions":1}',
+        '{"permissions":{"additionalDirectories":"/"}}',
+        "missing",
+        "nul\0",
+        "inside",
+        '{"x":' + "[" * 100_000,
+    ],
+    ids=range(7),
+)
+def test_settings_that_cannot_be_read_are_refused_where_there_are_roots(
+    tmp_path: Path, work: Path, given: str
+) -> None:
+    with pytest.raises(NotHere, match="settings"):
+        check(place(tmp_path, work), work, f"--settings={given}")
+
+
+def test_a_folder_that_leads_nowhere_is_refused(tmp_path: Path, work: Path) -> None:
+    with pytest.raises(NotHere, match="leads"):
+        check(place(tmp_path, work), work, "--add-dir=nul\0")
 
 
 # -- the CLI

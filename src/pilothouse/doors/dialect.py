@@ -130,6 +130,7 @@ class SdkUrlTransport:
         self._room.set()
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
         self._input_closed = False
+        self._interrupted = False
         self._exit: Exit | None = None
         self._done = asyncio.Event()
 
@@ -196,8 +197,11 @@ class SdkUrlTransport:
         return exit_
 
     def _interrupt(self) -> None:
+        """Once: a second one kills a CLI that is ending in order."""
         self._cancel(self._interrupt)
-        self._process.signal(signal.SIGINT)
+        if not self._interrupted:
+            self._interrupted = True
+            self._process.signal(signal.SIGINT)
 
     def _process_ended(self, exit_: Exit) -> None:
         self._exit = exit_
@@ -257,6 +261,8 @@ class SdkUrlTransport:
         self._hearing.connected(headers.get("x-last-request-id"))
         if self._hearing.is_missing:
             self._after(REPEAT_DEADLINE, self._hearing.give_up)
+        told = {"runner_version": self.runner_version, "session_id": self.session_id}
+        log.info("a CLI dialled in", extra={**told, "run": self.run})
         self._outbox.connected()
         link.due.set()
         if self._connections > 1 and self.reconnected is not None:
@@ -299,7 +305,7 @@ class SdkUrlTransport:
             return GONE
         try:
             events = _read_batch(body)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             return BAD_REQUEST
         if not all(event.startswith(b"{") for event in events):
             return BAD_REQUEST

@@ -57,7 +57,7 @@ def read_head(line: bytes) -> Head:
     """The head of a line; an empty one of what is no message."""
     try:
         return _decode(line)
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         return Head()
 
 

@@ -34,7 +34,7 @@ class Entry(msgspec.Struct, frozen=True):
     revoked_at: int | None = None
     draining: bool = False
     seen_at: int | None = None
-    """When it last came; None if it never did."""
+    """When it first came from this host; None if it never did."""
     host: str = ""
 
 
@@ -77,8 +77,10 @@ class Roster:
         self._change(name, draining=on)
 
     def note(self, name: str, host: str) -> None:
-        """Keep that it was here."""
-        self._change(name, seen_at=_now(), host=host)
+        """Keep that it was here; on disk only what is new, as it may come often."""
+        entry = self._entries.get(name)
+        if entry is None or entry.seen_at is None or entry.host != host:
+            self._change(name, seen_at=_now(), host=host)
 
     def name_of(self, token: str) -> str | None:
         """Whose token this is. As long as any other takes to be refused, whatever is wrong."""

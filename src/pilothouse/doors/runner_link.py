@@ -14,12 +14,21 @@ from pilothouse.transport.base import SpawnFailed
 
 from .sockets import Socket
 
-__all__ = ["RunnerLink", "start_failed"]
+__all__ = ["RunnerLink", "read", "start_failed"]
 
 ANSWER: Final = 45.0
 """Seconds a runner has to answer; it gives a relay 30 to come up."""
+LONGEST: Final = 4 * 1024 * 1024
+"""What a runner has to say is much shorter; the door itself lets through what relays need."""
 FAREWELL: Final = 5.0
 """Seconds for a connection that is sent away to hear why."""
+
+
+def read(data: str | bytes) -> FromRunner | None:
+    """A runner's message, as `from_runner` reads it; raises `MessageError`, also for its length."""
+    if len(data) > LONGEST:
+        raise messages.MessageError("this message is too long for a runner's")
+    return messages.from_runner(data)
 
 
 def start_failed(name: str, reason: str) -> SpawnFailed:
@@ -113,7 +122,7 @@ class RunnerLink:
 
     async def _listen(self, received: Callable[[RunnerLink, FromRunner], None]) -> None:
         while (data := await self._socket.receive()) is not None:
-            message = messages.from_runner(data)
+            message = read(data)
             if self._dismissal.done():
                 return
             if message is not None:

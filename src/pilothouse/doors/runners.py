@@ -38,13 +38,15 @@ from pilothouse.runner.messages import (
 )
 
 from .roster import Roster
-from .runner_link import RunnerLink, start_failed
+from .runner_link import RunnerLink, read, start_failed
 from .sockets import Socket
 
 __all__ = ["RunnerTold", "Runners"]
 
 GREETING: Final = 15.0
 """Seconds a connection has to say who it is."""
+LONGEST_NAME: Final = 128
+LONGEST_REASON: Final = 2000
 
 State: TypeAlias = Literal["connected", "draining", "away", "lost", "revoked"]
 
@@ -84,6 +86,8 @@ class Runners:
         self._timers: dict[str, asyncio.TimerHandle] = {}
         for name in self._roster.names():
             self._miss(name)
+            if name in self._timers:
+                self._since[name] = _now()
 
     # -- who there is
 
@@ -134,7 +138,7 @@ class Runners:
             host=link.hello.host if link else entry.host,
             program=link.hello.program if link else "",
             cli_version=link.hello.cli_version if link else None,
-            since=self._since.get(name) or entry.revoked_at or entry.seen_at or entry.created_at,
+            since=self._since.get(name) or entry.revoked_at or entry.created_at,
             runs=len(link.runs if link else self._runs_of(name)),
         )
 
@@ -208,7 +212,8 @@ class Runners:
         try:
             answer = await link.ask(order, order.id)
             if isinstance(answer, StartedRun) and not answer.ok:
-                raise start_failed(name, answer.reason or "its runner says no more")
+                reason = _shown(answer.reason, LONGEST_REASON)
+                raise start_failed(name, reason or "its runner says no more")
         except BaseException:
             # If it comes up yet, `_started` has it ended.
             self.forget(run)
@@ -373,7 +378,8 @@ class Runners:
         self._to_end.pop(run, None)
         # One that ended in order was forgotten before.
         if self._believed.get(run) == link.name:
-            self._tell_gone(link.name, run, reason or "its relay is gone")
+            told = _shown(reason, LONGEST_REASON)
+            self._tell_gone(link.name, run, told or "its relay is gone")
 
     def _is_foreign(self, name: str, run: str) -> bool:
         owner = self._believed.get(run, name)
@@ -399,10 +405,21 @@ async def _greeting(socket: Socket) -> Hello | None:
     try:
         async with asyncio.timeout(GREETING):
             data = await socket.receive()
-        message = None if data is None else messages.from_runner(data)
+        message = None if data is None else read(data)
     except (TimeoutError, messages.MessageError):
         return None
-    return message if isinstance(message, Hello) else None
+    return _plain(message) if isinstance(message, Hello) else None
+
+
+def _plain(hello: Hello) -> Hello:
+    """With names that can be shown wherever they go: on a terminal, in a log, on one line."""
+    cli_version = None if hello.cli_version is None else _shown(hello.cli_version)
+    host, program = _shown(hello.host), _shown(hello.program)
+    return msgspec.structs.replace(hello, host=host, program=program, cli_version=cli_version)
+
+
+def _shown(text: str, longest: int = LONGEST_NAME) -> str:
+    return "".join(filter(str.isprintable, " ".join(text[:longest].split())))
 
 
 def _now() -> int:

@@ -138,5 +138,5 @@ def unpack(kind: type[Any], payload: bytes) -> Any:
     try:
         given = json.loads(payload)
         return kind(**{name: given[name] for name in kind._fields if name in given})
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise FrameError(f"no {kind.__name__}: {error}") from error

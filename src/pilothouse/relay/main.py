@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from . import addresses, tokens
+from . import addresses, folders, tokens
 from .courier import Door
 from .link import tls_context
 from .pace import LAST_WILL, PACE, Pace
@@ -110,12 +110,6 @@ def _assignment(chosen: argparse.Namespace, command: list[str], held: Sequence[i
 
 def _folder(given: Path | None, run: str) -> Path:
     """The spool's folder, closed to everybody else."""
-    folder = given or _state() / "relays" / run.replace(os.sep, "_")
+    folder = given or folders.state() / "relays" / run.replace(os.sep, "_")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder.absolute()
-
-
-def _state() -> Path:
-    base = os.environ.get("XDG_STATE_HOME", "")
-    # The specification has relative ones ignored.
-    return (Path(base) if base.startswith("/") else Path.home() / ".local/state") / "pilothouse"

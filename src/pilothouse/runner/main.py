@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from pilothouse.relay import addresses, tokens
+from pilothouse.relay import addresses, folders, tokens
 from pilothouse.relay.link import tls_context
 from pilothouse.relay.pace import PACE, Pace
 
@@ -92,15 +92,9 @@ def _tls(ca: str | None) -> ssl.SSLContext:
 
 
 def _folder(given: Path | None) -> Path:
-    folder = (given or _state() / "runner").absolute()
+    folder = (given or folders.state() / "runner").absolute()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     return folder
-
-
-def _state() -> Path:
-    base = os.environ.get("XDG_STATE_HOME", "")
-    # The specification has relative ones ignored.
-    return (Path(base) if base.startswith("/") else Path.home() / ".local/state") / "pilothouse"
 
 
 @contextmanager

@@ -159,5 +159,5 @@ def _kind(text: str | bytes) -> str:
 def _decoded(decoder: msgspec.json.Decoder[Said], text: str | bytes) -> Said:
     try:
         return decoder.decode(text)
-    except (msgspec.MsgspecError, UnicodeError) as error:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise MessageError(f"no message: {error}") from error

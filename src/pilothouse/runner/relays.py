@@ -6,20 +6,19 @@ DIR/relays/RUN/arguments/    what is too long for the command line of its CLI
 
 from __future__ import annotations
 
-import asyncio
 import os
-import re
 import shutil
 import signal
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from pilothouse.relay import registry, starting
+from pilothouse.relay.deaths import Watch, guard_of, last_words, lives
 from pilothouse.relay.registry import Found
 from pilothouse.transport.base import SpawnFailed
 
@@ -29,11 +28,6 @@ COMING_UP: Final = 10.0
 """Seconds for a relay that was started to say that it runs."""
 LOOK: Final = 0.02
 YOUNG: Final = 60.0
-POLL: Final = 1.0
-"""Between two looks at a relay where the kernel does not tell of its end."""
-SAID: Final = re.compile(r"\S+ pilothouse relay: ")
-"""How a relay's own lines begin in its log."""
-LOG_TAIL: Final = 4096
 ARGUMENTS: Final = "arguments"
 
 
@@ -51,7 +45,6 @@ class Relays:
         self._folder = folder
         self._door = door
         self._gone = gone
-        self._loop = asyncio.get_running_loop()
         self._running: dict[str, Found] = {}
         self._watches: dict[str, Callable[[], None]] = {}
 
@@ -113,7 +106,7 @@ class Relays:
     def end(self, run: str) -> None:
         """Have a relay end its CLI in order, and then itself."""
         found = self._running.get(run)
-        if found is not None and registry.started_at(found.relay_pid) == found.started:
+        if found is not None and lives(found):
             with suppress(ProcessLookupError):
                 os.kill(found.relay_pid, signal.SIGTERM)
 
@@ -125,12 +118,14 @@ class Relays:
 
     def _keep(self, found: Found) -> None:
         self._running[found.run] = found
-        self._watches[found.run] = _watch(self._loop, found, lambda: self._ended(found.run))
+        guard = partial(guard_of, self._folder / found.run)
+        watch = Watch(found, lambda: self._ended(found.run), guard=guard)
+        self._watches[found.run] = watch.end
 
     def _ended(self, run: str) -> None:
         del self._running[run], self._watches[run]
         folder = self._folder / run
-        reason = _last_words(folder)
+        reason = last_words(folder)
         _clear(folder)
         self._gone(run, reason)
 
@@ -143,7 +138,7 @@ def _up(folder: Path, pid: int) -> Found:
         if (found := registry.alive(folder)) is not None:
             return found
         if not is_there:
-            raise SpawnFailed("the relay", _last_words(folder))
+            raise SpawnFailed("the relay", last_words(folder))
         time.sleep(LOOK)
     # Before it is left to itself: nobody would know of it.
     with suppress(ProcessLookupError):
@@ -182,76 +177,3 @@ def _is_young(folder: Path) -> bool:
         )
     except OSError:
         return False
-
-
-def _last_words(folder: Path) -> str:
-    """Why a relay is gone. One that ended in order has taken its folder away."""
-    try:
-        lines = (folder / registry.LOG_NAME).read_bytes()[-LOG_TAIL:].decode(errors="replace")
-    except OSError:
-        return "it has ended"
-    last = next((line.strip() for line in reversed(lines.splitlines()) if line.strip()), "")
-    if not last or SAID.match(last):
-        return "its relay was killed"
-    return f"its relay failed: {last.removeprefix('pilothouse relay: ')}"
-
-
-def _watch(
-    loop: asyncio.AbstractEventLoop, found: Found, gone: Callable[[], None]
-) -> Callable[[], None]:
-    """Call `gone` once when the relay has ended, never at once; the result ends the watch."""
-    if sys.platform != "linux":
-        return _watch_by_polling(loop, found, gone)
-    try:
-        fd = os.pidfd_open(found.relay_pid)
-    except ProcessLookupError:
-        return loop.call_soon(gone).cancel
-    except OSError:
-        return _watch_by_polling(loop, found, gone)
-    # Asked when the descriptor is there: from now on the number cannot become another's.
-    if registry.started_at(found.relay_pid) == found.started:
-        return _watch_pidfd(loop, fd, gone)
-    os.close(fd)
-    return loop.call_soon(gone).cancel
-
-
-def _watch_by_polling(
-    loop: asyncio.AbstractEventLoop, found: Found, gone: Callable[[], None]
-) -> Callable[[], None]:
-    return _Polling(loop, found, gone).cancel
-
-
-def _watch_pidfd(
-    loop: asyncio.AbstractEventLoop, fd: int, gone: Callable[[], None]
-) -> Callable[[], None]:
-    def end() -> None:
-        loop.remove_reader(fd)
-        os.close(fd)
-
-    def ended() -> None:
-        end()
-        gone()
-
-    loop.add_reader(fd, ended)
-    return end
-
-
-class _Polling:
-    """Looks again and again whether a relay is there."""
-
-    def __init__(
-        self, loop: asyncio.AbstractEventLoop, found: Found, gone: Callable[[], None]
-    ) -> None:
-        self._loop = loop
-        self._found = found
-        self._gone = gone
-        self._timer = loop.call_later(POLL, self._look)
-
-    def cancel(self) -> None:
-        self._timer.cancel()
-
-    def _look(self) -> None:
-        if registry.started_at(self._found.relay_pid) == self._found.started:
-            self._timer = self._loop.call_later(POLL, self._look)
-        else:
-            self._gone()

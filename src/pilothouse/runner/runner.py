@@ -177,9 +177,11 @@ class Runner:
 
     def _begin(self, order: StartRun) -> Found:
         directory = self._workplace.directory(order.cwd)
+        env = self._workplace.environment({**order.env, "PWD": str(directory)})
+        self._workplace.check(order.argv[1:], directory, env, order.files)
         return self._relays.start(
             [str(self._workplace.cli()), *order.argv[1:]],
-            self._workplace.environment({**order.env, "PWD": str(directory)}),
+            env,
             directory,
             session_id=order.session_id,
             run=order.run,

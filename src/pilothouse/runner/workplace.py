@@ -7,11 +7,14 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
 from pilothouse.client.launch import ENCLOSING_SESSION
 from pilothouse.client.locate import ask_version, find_cli
 from pilothouse.errors import CLINotFound
+
+from . import reach
 
 __all__ = ["NotHere", "Workplace", "is_plain"]
 
@@ -82,11 +85,32 @@ class Workplace:
             raise NotHere(f"there is no directory {asked} on this machine") from None
         if not found.is_dir():
             raise NotHere(f"{asked} is no directory")
+        self._confine(found, asked)
+        return found
+
+    def check(
+        self,
+        argv: Sequence[str],
+        cwd: Path,
+        env: Mapping[str, str],
+        files: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        """Refuse a command line that opens a folder outside of the roots; raises `NotHere`."""
+        if not self.roots:
+            return
+        home = Path(env.get("HOME") or self._home())
+        try:
+            for each in reach.wished(argv, cwd, files):
+                for path in reach.readings(each, cwd, home):
+                    self._confine(_resolved(path), each)
+        except reach.Unreadable as error:
+            raise NotHere(f"{error}; the runner's roots ask for it") from None
+
+    def _confine(self, found: Path, asked: str | Path) -> None:
         roots = [root.resolve() for root in self.roots]
         if roots and not any(found.is_relative_to(root) for root in roots):
             allowed = ", ".join(map(str, self.roots))
             raise NotHere(f"{asked} is outside the runner's roots ({allowed})")
-        return found
 
     def has_transcript(self, session_id: str) -> bool:
         """Whether the CLI keeps that conversation here."""
@@ -98,3 +122,11 @@ class Workplace:
 
     def _home(self) -> Path:
         return Path(self.env.get("HOME") or Path.home())
+
+
+def _resolved(path: Path) -> Path:
+    """Where it leads, there or not; raises `NotHere`."""
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError, ValueError):
+        raise NotHere(f"nobody can tell where {str(path)!r} leads") from None

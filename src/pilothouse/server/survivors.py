@@ -18,10 +18,11 @@ from pilothouse.relay.registry import Found
 from pilothouse.settings import Settings
 
 from . import runtime
+from .folders import RELAYS_NAME, SIMULATED_NAME
 
 __all__ = ["count", "end", "going_on", "sessions"]
 
-FOLDERS: Final = ("relays", "simulated/relays")
+FOLDERS: Final = (RELAYS_NAME, f"{SIMULATED_NAME}/{RELAYS_NAME}")
 """Below the state folder; in each, one for every relay."""
 ENDS_WITHIN: Final = 60.0
 """The steps by which a relay ends its CLI take less."""
