@@ -201,9 +201,7 @@ async def test_a_door_with_a_long_name_is_found_by_a_relay(tmp_path: Path) -> No
 
 async def test_a_stopped_door_is_waited_for(tmp_path: Path) -> None:
     path, house = tmp_path / "door", House(Disk())
-    async with relay(
-        f"unix:{path}", tmp_path, python("print('one')"), token=TOKEN
-    ) as running:
+    async with relay(f"unix:{path}", tmp_path, python("print('one')"), token=TOKEN) as running:
         await house.transport.start(house.book)
         async with listen(house.doors, path):
             await house.book.ended()

@@ -29,7 +29,6 @@ class Guest:
         self.route = route
         self.visits = 0
         self.bodies: list[bytes] = []
-        self.refused: list[int] = []
 
     async def visited(self, socket: Socket) -> None:
         self.visits += 1
@@ -38,9 +37,6 @@ class Guest:
     async def posted(self, body: bytes) -> int:
         self.bodies.append(body)
         return 202
-
-    def refuse(self, code: int) -> None:
-        self.refused.append(code)
 
 
 class RunnersSeen:
@@ -184,14 +180,6 @@ async def test_the_runs_of_a_machine_come_in_while_it_is_trusted() -> None:
 
 async def test_this_machine_needs_no_trust() -> None:
     assert await knock(opened(Guest(), runners=RunnersSeen()), "/relay/a-session") == 1000
-
-
-async def test_dropping_a_machine_sends_its_runs_away_and_no_others() -> None:
-    far, near = Guest(machine="far"), Guest()
-    near.run = "b-run"
-    doors = opened(far, near)
-    doors.drop("far")
-    assert (far.refused, near.refused) == ([Refusal.TOKEN_REFUSED], [])
 
 
 async def test_runners_have_a_door_where_there_are_any() -> None:

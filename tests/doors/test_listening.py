@@ -141,7 +141,7 @@ async def test_a_long_name_is_told_where_it_cannot_work(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
-    with pytest.raises(ServerError, match="set runtime_dir to a shorter folder"):
+    with pytest.raises(ServerError, match="set state_dir to a shorter folder"):
         async with listen(doors(), tmp_path / ("long" * 40) / "door"):
             pass
 

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.doors import local
 from pilothouse.doors.local import LocalRelays
-from pilothouse.relay import registry
+from pilothouse.relay import deaths, ending, registry
 from pilothouse.transport import SpawnFailed
 from tests.doors.books import DEADLINE, Disk
 from tests.doors.house import KEYRING, RUN, SESSION, House
@@ -85,7 +84,6 @@ async def test_a_relay_is_started_comes_to_the_door_and_ends_in_order(near: Near
         assert (await house.book.ended()).code == 0
         await gone(pid)
     assert near.relays.find(RUN) is None
-    assert near.relays.all() == []
     assert not (near.folder / RUN).exists()
 
 
@@ -100,7 +98,6 @@ async def test_it_is_found_at_once_and_again_after_a_restart(near: Near) -> None
             assert found is not None
             assert (found.session_id, found.run, found.relay_pid) == (SESSION, RUN, pid)
             assert found.cli_pid == house.transport.pid
-            assert relays.all() == [found]
         # Of one that lives, nothing is cleared.
         near.relays.clear(RUN)
         assert near.relays.find(RUN) is not None
@@ -155,7 +152,7 @@ async def test_where_processes_have_no_descriptors_they_are_looked_at(
     near: Near, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "pidfd_open")
-    monkeypatch.setattr(local, "LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(deaths, "LOOK_AGAIN", 0.01)
     pid = await near.start()
     end = near.relays.watch(RUN, lambda _: near.told.put_nowait("ended watch"))
     near.relays.watch(RUN, near.told.put_nowait)
@@ -194,6 +191,8 @@ async def test_the_reason_is_what_the_relay_left(near: Near, log: str, reason: s
     folder = near.folder / RUN
     folder.mkdir(parents=True)
     (folder / registry.LOG_NAME).write_text(log)
+    # Of a fresh one its relay may still be starting.
+    os.utime(folder, (0, 0))
     near.relays.watch(RUN, near.told.put_nowait)
     assert await near.reason() == reason
 
@@ -244,7 +243,7 @@ async def test_a_folder_that_cannot_be_made_is_told(near: Near) -> None:
     near.folder.write_text("in the way")
     with pytest.raises(SpawnFailed):
         await near.start()
-    assert near.relays.all() == []
+    assert near.relays.find(RUN) is None
 
 
 async def test_the_token_is_in_no_file_and_no_argument(near: Near) -> None:
@@ -259,3 +258,60 @@ async def test_the_token_is_in_no_file_and_no_argument(near: Near) -> None:
                 assert code not in read(each, name)
         for file in (near.folder / RUN).iterdir():
             assert code not in file.read_bytes()
+
+
+# -- ending
+
+
+async def test_a_relay_that_is_to_end_ends_in_order(near: Near) -> None:
+    house = House(Disk())
+    async with house.at(near.path):
+        pid = await near.start()
+        await house.until_connected()
+        cli = house.transport.pid
+        assert near.relays.end(RUN)
+        assert near.relays.end(RUN)
+        assert (await house.book.ended()).reason == ""
+        assert cli is not None
+        await gone(pid, cli)
+    near.relays.close()
+    assert not near.relays.end(RUN)
+
+
+@pytest.mark.parametrize("with_pidfd", [True, False])
+async def test_a_relay_that_does_not_even_hear_that_it_is_to_end_is_killed_with_its_cli(
+    near: Near, monkeypatch: pytest.MonkeyPatch, with_pidfd: bool
+) -> None:
+    if not with_pidfd:
+        monkeypatch.delattr(os, "pidfd_open")
+        monkeypatch.setattr(deaths, "LOOK_AGAIN", 0.01)
+    monkeypatch.setattr(ending, "GRACE", 0.05)
+    house = House(Disk())
+    async with house.at(near.path):
+        pid = await near.start()
+        await house.until_connected()
+        cli = house.transport.pid
+        assert cli is not None
+        os.kill(pid, signal.SIGSTOP)
+        near.relays.watch(RUN, near.told.put_nowait)
+        assert near.relays.end(RUN)
+        assert await near.reason() == "its relay was killed"
+        if with_pidfd:
+            # It is told when the guard has done its work.
+            assert not alive(cli)
+        await gone(pid, cli)
+
+
+async def test_what_has_not_ended_is_killed_when_nobody_can_wait_for_it(near: Near) -> None:
+    pid = await near.start()
+    os.kill(pid, signal.SIGSTOP)
+    assert near.relays.end(RUN)
+    near.relays.close()
+    await gone(pid)
+
+
+async def test_another_process_of_that_number_is_not_ended(near: Near) -> None:
+    folder = near.folder / RUN
+    folder.mkdir(parents=True)
+    registry.record(folder, registry.Found(SESSION, RUN, os.getpid(), 1, None, None))
+    assert not near.relays.end(RUN)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from pilothouse.doors import links, relays
+from pilothouse.doors import inbox, links, relays
 from pilothouse.doors.contract import Carried, Outgoing
 from pilothouse.doors.relays import RelayTransport
 from pilothouse.relay import framing
@@ -25,6 +27,11 @@ async def begin(book: Book, carried: Carried | None = None) -> RelayTransport:
     transport = RelayTransport(SESSION, RUN, book, carried=carried or book.disk.carried())
     await transport.start(book)
     return transport
+
+
+def hello(**others: Any) -> bytes:
+    about: dict[str, Any] = {"session_id": SESSION, "run": RUN, "first": 1, **others}
+    return framing.pack(framing.Hello(**about))
 
 
 def order(do: str) -> bytes:
@@ -96,6 +103,24 @@ async def test_lines_that_came_before_are_left_out_and_the_rest_is_taken() -> No
         assert book.told == b"one\ntwo\nthree\n"
 
 
+async def test_no_more_is_heard_while_too_much_waits_to_be_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(inbox, "ROOM", 10)
+    book = Book()
+    async with visit(await begin(book)) as peer:
+        peer.greet()
+        await peer.welcomed()
+        book.by_hand = True
+        for number in range(1, 4):
+            peer.say(Kind.LINES, number, b"ten bytes!\n")
+        await settle()
+        assert book.told == b"ten bytes!\n"
+        book.by_hand = False
+        book.commit()
+        await book.until(lambda: len(book.disk.lines) == 3)
+
+
 @pytest.mark.parametrize(
     ("number", "payload"),
     [(2, b"a gap\n"), (0, b"no number\n"), (1, b"no end"), (1, b"")],
@@ -131,6 +156,56 @@ async def test_the_end_is_told_once_and_acknowledged_before_the_link_is_closed()
         transport.write(b"too late\n")
 
 
+@pytest.mark.parametrize(
+    "told",
+    [
+        {"code": 2**70},
+        {"code": "0"},
+        {"code": True},
+        {"signal": -9},
+        {"signal": 2**40},
+        {"stderr_tail": None},
+        {"reason": ["a", "list"]},
+    ],
+)
+async def test_an_end_that_cannot_be_is_refused_and_the_run_goes_on(told: dict[str, Any]) -> None:
+    book = Book()
+    transport = await begin(book)
+    async with visit(transport) as peer:
+        peer.greet()
+        await peer.welcomed()
+        peer.say(Kind.EXIT, 1, json.dumps({"code": 0, "signal": None, **told}).encode())
+        assert await peer.closed() == Refusal.FRAME_REFUSED
+    assert book.calls == []
+    async with visit(transport) as peer:
+        peer.greet()
+        await peer.welcomed()
+        peer.say(Kind.EXIT, 1, ENDED)
+        assert (await book.ended()).code == 3
+
+
+async def test_last_words_are_cut_and_can_be_written_down() -> None:
+    book = Book()
+    async with visit(await begin(book)) as peer:
+        peer.greet()
+        await peer.welcomed()
+        told = {"code": 1, "signal": None, "stderr_tail": "x" * 10**6 + "end", "reason": "\ud800"}
+        peer.say(Kind.EXIT, 1, json.dumps(told).encode())
+        exit_ = await book.ended()
+    assert (exit_.reason, len(exit_.stderr_tail)) == ("?", 64 * 1024)
+    assert exit_.stderr_tail.endswith("xend")
+
+
+async def test_lines_beyond_the_last_number_are_refused() -> None:
+    book = Book()
+    async with visit(await begin(book)) as peer:
+        peer.greet(first=2**53 - 1)
+        await peer.welcomed()
+        peer.say(Kind.LINES, 2**53 - 1, b"the last\nand one more\n")
+        assert await peer.closed() == Refusal.FRAME_REFUSED
+    assert book.told == b""
+
+
 async def test_a_relay_that_missed_the_last_acknowledgement_is_told_again() -> None:
     book = Book()
     transport = await begin(book)
@@ -147,7 +222,7 @@ async def test_a_relay_that_missed_the_last_acknowledgement_is_told_again() -> N
 
 
 async def test_lines_that_nobody_has_any_more_are_reported() -> None:
-    book, missing = Book(), list[int]()
+    book, missing = Book(), list[str]()
     transport = await begin(book, Carried(received=4))
     transport.lost_lines = missing.append
     async with visit(transport) as peer:
@@ -155,7 +230,8 @@ async def test_lines_that_nobody_has_any_more_are_reported() -> None:
         assert await peer.welcomed() == 7
         peer.say(Kind.LINES, 8, b"eight\n")
         await book.until(lambda: book.disk.lines == [b"eight"])
-    assert missing == [3]
+    [sentence] = missing
+    assert sentence.startswith("3 lines of the CLI were lost")
     assert book.disk.received == 8
 
 
@@ -242,20 +318,32 @@ async def test_a_newer_connection_does_not_wait_for_an_older_one_that_takes_noth
         ({"version": 99}, Refusal.FRAME_REFUSED),
         ({"first": "1"}, Refusal.FRAME_REFUSED),
         ({"first": 0}, Refusal.FRAME_REFUSED),
+        ({"first": 2**53}, Refusal.FRAME_REFUSED),
+        ({"first": 2**70}, Refusal.FRAME_REFUSED),
+        ({"first": True}, Refusal.FRAME_REFUSED),
+        ({"first": 1.0}, Refusal.FRAME_REFUSED),
         ({"written": -1}, Refusal.FRAME_REFUSED),
+        ({"written": 2**53}, Refusal.FRAME_REFUSED),
+        ({"written": None}, Refusal.FRAME_REFUSED),
+        ({"pid": 2**70}, Refusal.FRAME_REFUSED),
+        ({"pid": "77"}, Refusal.FRAME_REFUSED),
+        ({"relay_pid": 0}, Refusal.FRAME_REFUSED),
+        ({"guard_pid": -1}, Refusal.FRAME_REFUSED),
+        ({"host": 7}, Refusal.FRAME_REFUSED),
+        ({"program": "x" * 2000}, Refusal.FRAME_REFUSED),
     ],
 )
-async def test_a_greeting_that_does_not_fit_is_refused(
-    others: dict[str, str | int], code: int
-) -> None:
-    transport = await begin(Book())
+async def test_a_greeting_that_does_not_fit_is_refused(others: dict[str, Any], code: int) -> None:
+    book = Book()
+    transport = await begin(book)
     async with visit(transport) as peer:
-        about: dict[str, str | int] = {"first": 1, "written": 0, **others}
+        about: dict[str, Any] = {"first": 1, "written": 0, **others}
         about = {"session_id": SESSION, "run": RUN, **about}
-        hello = framing.pack(framing.Hello(**about))  # pyright: ignore[reportArgumentType]
+        hello = framing.pack(framing.Hello(**about))
         peer.say(Kind.HELLO, 1, hello)
         assert await peer.closed() == code
         assert transport.hello is None
+        assert book.calls == []
 
 
 @pytest.mark.parametrize(
@@ -361,9 +449,11 @@ async def test_a_stale_greeting_gets_nothing_that_was_taken() -> None:
     transport = await begin(book)
     transport.write(b"one\ntwo\n")
     async with visit(transport) as peer:
-        peer.greet(written=1)
+        peer.greet()
         await peer.welcomed()
-        assert (await peer.hear()).number == 2
+        assert (await peer.hear()).number == 1
+        peer.say(Kind.ACK, 0, acknowledged=1)
+        await book.until(lambda: book.taken_upto == [1])
     async with visit(transport) as stale:
         stale.greet(written=0)
         await stale.welcomed()
@@ -376,6 +466,40 @@ async def test_more_is_not_acknowledged_than_was_sent() -> None:
         await peer.welcomed()
         peer.say(Kind.ACK, 0, acknowledged=1)
         assert await peer.closed() == Refusal.FRAME_REFUSED
+
+
+async def test_what_is_kept_and_not_sent_yet_cannot_be_acknowledged() -> None:
+    book = Book()
+    transport = await begin(book)
+    async with visit(transport) as peer:
+        peer.greet()
+        await peer.welcomed()
+        peer.taking.clear()
+        transport.write(b"one\n")
+        await book.until(lambda: list(book.disk.outgoing) == [1])
+        await settle()
+        # One is on its way, and two is behind it.
+        transport.write(b"two\n")
+        await book.until(lambda: list(book.disk.outgoing) == [1, 2])
+        peer.say(Kind.ACK, 0, acknowledged=2)
+        await settle()
+        peer.taking.set()
+        assert await peer.closed() == Refusal.FRAME_REFUSED
+    assert list(book.disk.outgoing) == [1, 2]
+
+
+async def test_what_an_earlier_connection_was_sent_may_be_acknowledged_on_the_next() -> None:
+    book = Book()
+    transport = await begin(book)
+    transport.write(b"one\ntwo\n")
+    async with visit(transport) as first:
+        first.greet()
+        await first.welcomed()
+        await first.hear()
+    async with visit(transport) as second:
+        second.say(Kind.HELLO, 1, hello(written=0))
+        second.say(Kind.ACK, 0, acknowledged=2)
+        await book.until(lambda: book.taken_upto == [2])
 
 
 async def test_numbers_that_a_relay_knows_are_not_used_again() -> None:
@@ -391,7 +515,7 @@ async def test_numbers_that_a_relay_knows_are_not_used_again() -> None:
 async def test_a_number_beyond_all_reason_costs_no_time() -> None:
     transport = await begin(Book())
     async with visit(transport) as peer:
-        peer.greet(written=2**62)
+        peer.greet(written=2**53 - 1)
         assert await peer.welcomed() == 0
 
 
@@ -513,6 +637,117 @@ async def test_closing_goes_from_the_end_of_input_to_killing_and_gives_up(
     async with visit(transport) as late:
         late.greet()
         assert await late.closed() == Refusal.SESSION_ENDED
+
+
+def in_haste(monkeypatch: pytest.MonkeyPatch, *, kill: float = 0.02, end: float = 1000) -> None:
+    monkeypatch.setattr(relays, "TERM_GRACE", 0.02)
+    monkeypatch.setattr(relays, "KILL_GRACE", kill)
+    monkeypatch.setattr(relays, "END_GRACE", end)
+
+
+async def test_a_relay_that_does_not_answer_is_ended_before_its_run_counts_as_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_haste(monkeypatch)
+    book, asked, lost = Book(), asyncio.Event(), list[str]()
+    transport = await begin(book)
+    transport.lost_lines = lost.append
+
+    def end() -> bool:
+        asked.set()
+        return True
+
+    transport.end_relay = end
+    closing = asyncio.ensure_future(transport.aclose(grace=0.02))
+    await asked.wait()
+    await settle()
+    assert not closing.done()
+    transport.lost("its relay was killed")
+    assert await closing == Exit(None, None, "", "its relay does not answer")
+    assert lost == [
+        "its relay does not answer: what it had not delivered of the CLI's lines is lost"
+    ]
+    assert book.calls == ["eof", "exited"]
+
+
+@pytest.mark.parametrize("under_way", [True, False])
+async def test_a_relay_that_cannot_be_ended_is_written_off_all_the_same(
+    monkeypatch: pytest.MonkeyPatch, under_way: bool
+) -> None:
+    in_haste(monkeypatch, end=0.02 if under_way else 1000)
+    transport, lost = await begin(Book()), list[str]()
+    transport.lost_lines = lost.append
+    transport.end_relay = lambda: under_way
+    assert (await transport.aclose(grace=0.02)).reason == "its relay does not answer"
+    assert len(lost) == 1
+
+
+async def test_a_relay_that_is_being_ended_may_still_tell_how_the_cli_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_haste(monkeypatch)
+    book, asked = Book(), asyncio.Event()
+    transport = await begin(book)
+    transport.end_relay = lambda: asked.set() is None
+    async with visit(transport) as peer:
+        peer.greet()
+        await peer.welcomed()
+        closing = asyncio.ensure_future(transport.aclose(grace=0.02))
+        await asked.wait()
+        peer.say(Kind.EXIT, 1, ENDED)
+        assert (await closing).code == 3
+
+
+async def slowly(peer: Peer, book: Book, lines: int) -> None:
+    for number in range(1, lines + 1):
+        await asyncio.sleep(0.02)
+        peer.say(Kind.LINES, number, b"late\n")
+        await book.until(lambda number=number: len(book.disk.lines) == number)
+
+
+async def test_a_relay_that_delivers_its_backlog_is_not_given_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_haste(monkeypatch, kill=0.5)
+    book, given_up = Book(), list[bool]()
+    transport = await begin(book)
+    transport.end_relay = lambda: bool(given_up.append(True))
+    async with visit(transport) as peer:
+        peer.greet()
+        await peer.welcomed()
+        closing = asyncio.ensure_future(transport.aclose(grace=0.02))
+        # For longer than any single step lasts.
+        await slowly(peer, book, 60)
+        peer.say(Kind.EXIT, 61, ENDED)
+        assert (await closing).code == 3
+    assert given_up == []
+
+
+async def test_a_relay_that_never_comes_to_an_end_is_given_up_after_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    in_haste(monkeypatch, kill=1000)
+    monkeypatch.setattr(relays, "DELIVERY_LIMIT", 0.1)
+    book = Book()
+    transport = await begin(book)
+    async with visit(transport) as peer:
+        peer.greet()
+        await peer.welcomed()
+        closing = asyncio.ensure_future(transport.aclose(grace=0.02))
+        talking = asyncio.ensure_future(slowly(peer, book, 10_000))
+        assert (await closing).reason == "its relay does not answer"
+        talking.cancel()
+        await asyncio.wait([talking])
+
+
+async def test_one_that_is_given_up_from_outside_says_that_lines_may_be_missing() -> None:
+    book, lost = Book(), list[str]()
+    transport = await begin(book)
+    transport.lost_lines = lost.append
+    transport.give_up("the machine box has been gone for 60 s")
+    transport.give_up("again")
+    assert book.exits[0].reason == "the machine box has been gone for 60 s"
+    assert len(lost) == 1
 
 
 async def test_closing_ends_with_the_cli_whoever_waits_for_it() -> None:

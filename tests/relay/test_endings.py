@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pilothouse.relay import registry
 from pilothouse.relay.refusals import Refusal
 from tests.relay.door import Door
 from tests.relay.running import ECHO, python, relay
@@ -187,7 +188,7 @@ async def test_with_no_server_for_long_the_cli_is_ended_in_order(tmp_path: Path)
             await gone(cli)
             assert "no server for 0.3 s" in running.said()
     assert diary(tmp_path) == [INTERRUPT, "end of input", "SIGTERM"]
-    assert not running.spool.exists()
+    assert not (running.spool / registry.NAME).exists()
 
 
 async def test_a_server_that_comes_back_in_time_stays_the_last_will(tmp_path: Path) -> None:
@@ -214,7 +215,7 @@ async def test_a_relay_whose_cli_has_ended_waits_for_a_server_no_longer_than_its
         pace=HASTE,
     ) as running:
         assert await running.result() == 1
-    assert not running.spool.exists()
+    assert not (running.spool / registry.NAME).exists()
 
 
 # Refusals

@@ -6,6 +6,7 @@ import asyncio
 import os
 from pathlib import Path
 
+from pilothouse.relay import leaving, registry
 from tests.relay.door import Door
 from tests.relay.running import Running, python, relay
 
@@ -122,7 +123,11 @@ async def test_a_full_spool_does_not_outlast_the_last_will(tmp_path: Path) -> No
     ) as running:
         assert await running.result() == 1
         assert "the spool is full" in running.said()
-    assert not running.spool.exists()
+    assert not (running.spool / registry.NAME).exists()
+    left = (running.spool / leaving.LINES).read_bytes().splitlines()
+    # The last one was cut off when the CLI was ended.
+    assert left[:-1] == expected(len(left) - 1)
+    assert len(left) > 1000
 
 
 async def test_a_line_longer_than_every_limit_passes(tmp_path: Path) -> None:

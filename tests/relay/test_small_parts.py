@@ -86,11 +86,11 @@ def test_a_socket_with_a_long_path_is_reached_through_its_folder(tmp_path: Path)
 def test_a_long_path_is_refused_where_nothing_leads_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(BadAddress, match="set runtime_dir to a shorter folder"):
+    with pytest.raises(BadAddress, match="set state_dir to a shorter folder"):
         parse(f"unix:{tmp_path / ('a' * 108)}", "s")
     place = long_path(tmp_path)
     monkeypatch.setattr(sys, "platform", "darwin")
-    with pytest.raises(BadAddress, match="set runtime_dir to a shorter folder"):
+    with pytest.raises(BadAddress, match="set state_dir to a shorter folder"):
         parse(f"unix:{place}", "s")
 
 
@@ -213,6 +213,11 @@ def test_what_a_newer_peer_has_added_is_left_out() -> None:
     assert framing.unpack(Hello, payload) == Hello("s", "r", 1, 0)
     with pytest.raises(FrameError):
         framing.unpack(Hello, b'{"session_id": "s"}')
+
+
+def test_a_frame_that_is_nested_without_end_says_nothing() -> None:
+    with pytest.raises(FrameError):
+        framing.unpack(Hello, b"[" * 100_000)
 
 
 def test_the_last_number_of_a_frame_is_that_of_its_last_line() -> None:

@@ -155,7 +155,7 @@ async def test_stop_all_has_a_relay_end_its_cli_in_order(
         assert await running.result() == 1
         assert "told to end: ending the CLI in order" in running.said()
         assert "the CLI ended: code 0" in running.said()
-        assert not running.spool.exists()
+        assert not (running.spool / registry.NAME).exists()
     assert "1 session without a server ended in order" in capsys.readouterr().out
 
 

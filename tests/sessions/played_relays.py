@@ -347,7 +347,15 @@ class PlayedRelays:
         self.is_dead = False
 
     async def start(
-        self, argv: Any, env: Any, cwd: Any, *, session_id: str, run: str, hold: Sequence[int] = ()
+        self,
+        argv: Any,
+        env: Any,
+        cwd: Any,
+        *,
+        session_id: str,
+        run: str,
+        hold: Sequence[int] = (),
+        files: Any = None,
     ) -> None:
         held = [os.dup(each) for each in hold]
         await asyncio.sleep(0)
@@ -363,6 +371,12 @@ class PlayedRelays:
 
     def is_starting(self, run: str) -> bool:
         return False
+
+    def left(self, run: str) -> None:
+        return None
+
+    def tidy(self, runs: Any) -> None:
+        return
 
     def clear(self, run: str) -> None:
         return

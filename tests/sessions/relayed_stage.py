@@ -293,7 +293,7 @@ def _rests(one: Session) -> bool:
         and not channel._flushing
         and len(channel._serving) == len(waiting) == len(one.view.open_questions)
         and transport._outbox.taken == transport._outbox.last
-        and transport._committed == transport._received
+        and transport._inbox.committed == transport._inbox.received
     )
 
 

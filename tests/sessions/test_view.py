@@ -20,6 +20,8 @@ from pilothouse.sessions.entries import (
     QuestionDecided,
     SessionLinked,
     SessionStarted,
+    decode_record,
+    encode_record,
 )
 from pilothouse.sessions.journal.contract import Snapshot
 from pilothouse.sessions.view import View, record_of
@@ -478,3 +480,9 @@ def test_a_view_at_rest_is_small() -> None:
     snapshot = view.snapshot()
     assert snapshot is not None
     assert len(snapshot.body) < 6000
+
+
+def test_a_record_with_half_of_a_surrogate_pair_is_read_again() -> None:
+    said = PromptSaid(id="p", content="half \ud800 a pair")
+    _, body = encode_record(said)
+    assert decode_record(body) == said

@@ -14,7 +14,7 @@ on after a restart is to be expected before the app is served.
 
 from __future__ import annotations
 
-from typing import Final, NamedTuple, Protocol, runtime_checkable
+from typing import Final, NamedTuple, Protocol
 from urllib.parse import unquote
 
 from pilothouse.relay.refusals import Refusal
@@ -50,13 +50,6 @@ class RunnerDoor(Protocol):
         ...
 
 
-@runtime_checkable
-class Refusing(Protocol):
-    """A carrier that can send away who is there."""
-
-    def refuse(self, code: int) -> None: ...
-
-
 class Place(NamedTuple):
     """What a path names."""
 
@@ -79,12 +72,6 @@ class Doors:
     def forget(self, run: str) -> None:
         """Let this run in no more; who is there may stay."""
         self._carriers.pop(run, None)
-
-    def drop(self, machine: str) -> None:
-        """Send everyone of this machine away, for good."""
-        for carrier in list(self._carriers.values()):
-            if carrier.machine == machine and isinstance(carrier, Refusing):
-                carrier.refuse(Refusal.TOKEN_REFUSED)
 
     def takes(self, path: str) -> bool:
         """Whether it is an address of ours."""

@@ -101,7 +101,7 @@ def _bound(path: Path) -> Generator[socket]:
             ours = _identity(Path(place))
         except OSError as error:
             told = f"{path} cannot be used as a socket: {error.strerror or error}"
-            raise ServerError(f"{told}; see to its folder, or set runtime_dir to another") from None
+            raise ServerError(f"{told}; see to its folder, or set state_dir to another") from None
         try:
             yield listener
         finally:
@@ -119,7 +119,7 @@ def _short(path: Path) -> Generator[str]:
         return
     if sys.platform != "linux":
         told = f"{path} is too long for a socket: {LONGEST_PATH} bytes are the most"
-        raise ServerError(f"{told}; set runtime_dir to a shorter folder")
+        raise ServerError(f"{told}; set state_dir to a shorter folder")
     try:
         folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:

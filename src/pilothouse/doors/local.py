@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
-import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final
 
-from pilothouse.relay import registry, starting
+from pilothouse.relay import leaving, registry, starting
+from pilothouse.relay.deaths import STARTS_WITHIN, Watch, guard_of, last_words, lives
+from pilothouse.relay.ending import Ending
 from pilothouse.relay.registry import Found
 
+from . import leftovers
+from .leftovers import Leftover
 from .tokens import Keyring
 
 __all__ = ["LocalRelays"]
 
-LOOK_AGAIN: Final = 1.0
-STARTS_WITHIN: Final = 20.0
-"""As long as a relay may take to write down who it is."""
-LOG_TAIL: Final = 4096
-SAID: Final = re.compile(r"\d{4}-\d\d-\d\dT\S+ pilothouse relay: ")
-"""How a line begins that a relay has written while it ran."""
+LEFT_FOR: Final = 7 * 24 * 60 * 60.0
+"""Seconds that something nobody asks for is kept."""
+
+log = logging.getLogger("pilothouse.doors")
 
 
 class LocalRelays:
@@ -46,6 +49,7 @@ class LocalRelays:
         self._spool_limit = spool_limit
         self._started: dict[str, Found] = {}
         """What we know of relays before they have written it down themselves."""
+        self._endings: dict[str, Ending] = {}
 
     async def start(
         self,
@@ -56,6 +60,7 @@ class LocalRelays:
         session_id: str,
         run: str,
         hold: Sequence[int] = (),
+        files: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         """Start a relay for this CLI; raises `SpawnFailed`.
 
@@ -78,6 +83,7 @@ class LocalRelays:
                     last_will=self._last_will,
                     spool_limit=self._spool_limit,
                     hold=held,
+                    files=files,
                 )
             finally:
                 for fd in held:
@@ -93,7 +99,7 @@ class LocalRelays:
             self._started.pop(run, None)
             return found
         found = self._started.get(run)
-        if found is not None and not _lives(found):
+        if found is not None and not lives(found):
             del self._started[run]
             return None
         return found
@@ -105,20 +111,48 @@ class LocalRelays:
             age = time.time() - folder.stat().st_mtime
         except OSError:
             return False
-        return age < STARTS_WITHIN and not (folder / registry.NAME).exists()
+        told = (registry.NAME, leaving.NAME)
+        return age < STARTS_WITHIN and not any((folder / name).exists() for name in told)
 
-    def all(self) -> list[Found]:
-        """Every relay that lives."""
-        try:
-            runs = {path.name for path in self._folder.iterdir()} | set(self._started)
-        except OSError:
-            runs = set(self._started)
-        return [found for run in sorted(runs) if (found := self.find(run)) is not None]
+    def left(self, run: str) -> Leftover | None:
+        """What its relay could not deliver before it ended."""
+        found = leftovers.find(self._folder / run)
+        return found if found is not None and found.run == run else None
+
+    def tidy(self, runs: Collection[str]) -> None:
+        """Remove what is left of all runs but these, where no relay lives.
+
+        Not at once: a journal that was set aside may be put back, and know them.
+        """
+        with suppress(OSError):
+            for folder in self._folder.iterdir():
+                is_old = time.time() - folder.stat().st_mtime > LEFT_FOR
+                if is_old and folder.name not in runs and self.find(folder.name) is None:
+                    leftovers.clear(folder)
 
     def clear(self, run: str) -> None:
         """Remove what a killed relay left; of one that lives, nothing."""
         if self.find(run) is None:
             registry.clear(self._folder / run)
+
+    # -- ending
+
+    def end(self, run: str) -> bool:
+        """Tell a relay to end, and kill it if it does not; False if none is known to live."""
+        if (found := self.find(run)) is None:
+            log.error(
+                "no relay is found that could be ended; one that lives has the session's lock",
+                extra={"run": run},
+            )
+            return False
+        if run not in self._endings:
+            self._endings[run] = Ending(found, lambda: self._endings.pop(run, None))
+        return True
+
+    def close(self) -> None:
+        """Kill at once what was told to end and has not."""
+        for ending in list(self._endings.values()):
+            ending.kill()
 
     # -- watching
 
@@ -128,94 +162,6 @@ class LocalRelays:
         A relay ends in order too, when its end was acknowledged: end the watch before.
         """
         starts = partial(self.find, run) if self.is_starting(run) else None
-        watch = _Watch(self.find(run), lambda: gone(self._reason(run)), starts)
-        return watch.end
-
-    def _reason(self, run: str) -> str:
-        """What can be told about the end of a relay. One that ends in order leaves no log."""
-        try:
-            line = _last_line(self._folder / run / registry.LOG_NAME)
-        except OSError:
-            return "its relay has ended"
-        if not line or SAID.match(line):
-            return "its relay was killed"
-        return f"its relay failed: {line.removeprefix('pilothouse relay: ')}"
-
-
-class _Watch:
-    """Waits for the end of one relay, by its descriptor where the system has such."""
-
-    def __init__(
-        self,
-        found: Found | None,
-        gone: Callable[[], None],
-        starts: Callable[[], Found | None] | None = None,
-    ) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._gone = gone
-        self._fd = -1
-        self._timer: asyncio.Handle | None = None
-        if found is not None:
-            self._watch(found)
-        elif starts is not None:
-            self._await(starts, self._loop.time() + STARTS_WITHIN)
-        else:
-            self._timer = self._loop.call_soon(self._tell)
-
-    def _await(self, starts: Callable[[], Found | None], until: float) -> None:
-        if (found := starts()) is not None:
-            self._watch(found)
-        elif self._loop.time() < until:
-            self._timer = self._loop.call_later(LOOK_AGAIN, self._await, starts, until)
-        else:
-            self._tell()
-
-    def _watch(self, found: Found) -> None:
-        if (fd := _pidfd(found.relay_pid)) is not None:
-            self._fd = fd
-            self._loop.add_reader(fd, self._tell)
-            self._recheck(found)
-        else:
-            self._poll(found)
-
-    def end(self) -> None:
-        """Tell nothing any more."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._fd >= 0:
-            self._loop.remove_reader(self._fd)
-            os.close(self._fd)
-            self._fd = -1
-
-    def _tell(self) -> None:
-        self.end()
-        self._gone()
-
-    def _recheck(self, found: Found) -> None:
-        # Its number may have become another's before we had the descriptor.
-        if not _lives(found):
-            self._timer = self._loop.call_soon(self._tell)
-
-    def _poll(self, found: Found) -> None:
-        if _lives(found):
-            self._timer = self._loop.call_later(LOOK_AGAIN, self._poll, found)
-        else:
-            self._timer = self._loop.call_soon(self._tell)
-
-
-def _lives(found: Found) -> bool:
-    return registry.started_at(found.relay_pid) == found.started
-
-
-def _pidfd(pid: int) -> int | None:
-    with suppress(AttributeError, OSError):
-        return os.pidfd_open(pid)
-    return None
-
-
-def _last_line(path: Path) -> str:
-    with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - LOG_TAIL))
-        lines = file.read(LOG_TAIL).decode(errors="replace").split("\n")
-    return next((line.strip() for line in reversed(lines) if line.strip()), "")
+        folder = self._folder / run
+        told, guard = lambda: gone(last_words(folder)), partial(guard_of, folder)
+        return Watch(self.find(run), told, starts, guard).end

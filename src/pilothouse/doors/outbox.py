@@ -24,6 +24,8 @@ class Outbox:
         self.last = max(carried.sent, *self._items, 0)
         self.ready = self.last
         """The last number that is committed, and may be sent."""
+        self.sent = self.last
+        """The last number that any connection may have had: those of a server before us, too."""
         self.taken = min(self._items, default=self.last + 1) - 1
         """The last number that the CLI has."""
 
@@ -34,6 +36,10 @@ class Outbox:
         self.size += sum(map(len, bodies))
         self.last += len(items)
         return items
+
+    def skip(self, upto: int) -> None:
+        """Give no number up to this one to anything."""
+        self.last = self.ready = self.sent = upto
 
     def take(self, upto: int) -> bool:
         """Forget what the CLI has; False if that was known."""

@@ -15,7 +15,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pilothouse.relay import framing
 from pilothouse.relay.framing import Frame, FrameError, Hello, Kind, Order
@@ -23,6 +23,8 @@ from pilothouse.relay.refusals import Refusal
 from pilothouse.transport.base import Exit, TransportClosed, TransportError
 
 from .contract import Carried, Ledger
+from .frames import exit_in, hello_in
+from .inbox import Inbox, succeeded
 from .links import FAILED, NORMAL, Link
 from .outbox import Outbox
 
@@ -38,6 +40,13 @@ LOST_GRACE: Final = 1.0
 """For what a killed relay has sent to arrive, if its connection has not ended."""
 TERM_GRACE: Final = 2.0
 KILL_GRACE: Final = 5.0
+"""Without a new line: what the CLI had said may still be on its way."""
+END_GRACE: Final = 20.0
+"""For a relay that does not answer to be ended."""
+DELIVERY_LIMIT: Final = 600.0
+"""Seconds in which a closed CLI's lines have to come, however steadily they do."""
+UNANSWERED: Final = "its relay does not answer"
+UNDELIVERED: Final = "what it had not delivered of the CLI's lines is lost"
 HIGH_WATER: Final = 256 * 1024
 
 GOING_AWAY: Final = 1001
@@ -69,22 +78,25 @@ class RelayTransport:
         self.route: Final = "relay"
         self.hello: Hello | None = None
         """The last greeting."""
-        self.lost_lines: Callable[[int], None] | None = None
-        """Told how many lines are gone for good: neither we nor the relay have them."""
+        self.lost_lines: Callable[[str], None] | None = None
+        """Told in a sentence that lines are gone for good."""
+        self.end_relay: Callable[[], bool] | None = None
+        """Has a relay ended that does not answer; whether that is worth waiting for."""
         self._ledger = ledger
         self._launch = launch
         self._receiver: Receiver | None = None
         self._link: Link | None = None
         self._outbox = Outbox(carried)
-        self._received = carried.received
-        self._committed = carried.received
-        self._keeping = False
+        self._inbox = Inbox(ledger, carried.received, self._kept)
         self._held = b""
         self._input_closed = False
         self._halted = False
         """Whether something for the CLI could not be kept: nothing may follow it."""
         self._detached = False
         self._closing = False
+        self._given_up_at: float | None = None
+        """When it is given up, however steadily lines come; None: the CLI may still end itself."""
+        self._unanswered = False
         self._lost = ""
         self._timer: asyncio.TimerHandle | None = None
         self._lost_timer: asyncio.TimerHandle | None = None
@@ -180,7 +192,7 @@ class RelayTransport:
             self._ledger.sending(items).add_done_callback(lambda done: self._may_send(done, upto))
 
     def _may_send(self, done: asyncio.Future[None], upto: int) -> None:
-        if not _succeeded(done):
+        if not succeeded(done):
             self._halted = True
             self._room.set()
             log.error("nothing more can be sent to a CLI", extra=self._about)
@@ -215,12 +227,30 @@ class RelayTransport:
         self._order("terminate")
 
     def _kill(self) -> None:
-        self._after(KILL_GRACE, self._give_up)
+        self._given_up_at = asyncio.get_running_loop().time() + DELIVERY_LIMIT
+        self._await_delivery()
         self._order("kill")
 
+    def _await_delivery(self) -> None:
+        """Give up unless something comes soon. Whatever comes now was said before the kill."""
+        if self._given_up_at is not None and not self._unanswered and self._exit is None:
+            left = self._given_up_at - asyncio.get_running_loop().time()
+            self._after(min(KILL_GRACE, max(left, 0)), self._give_up)
+
     def _give_up(self) -> None:
+        """Have the relay ended: as long as it lives, so may the CLI."""
+        self._unanswered = True
+        log.error("a relay does not answer, and is given up", extra=self._about)
+        if self.end_relay is not None and self.end_relay():
+            self._after(END_GRACE, self._write_off)
+        else:
+            self._write_off()
+
+    def _write_off(self) -> None:
+        if self._exit is None:
+            self._tell_lines_lost(f"{UNANSWERED}: {UNDELIVERED}")
         # Should it ever come back: it is refused for good, and ends its CLI itself.
-        self._tell_end(Exit(None, None, "", "its relay does not answer"))
+        self._tell_end(Exit(None, None, "", UNANSWERED))
         self._end_link(Refusal.SESSION_ENDED)
 
     def _after(self, delay: float, step: Callable[[], None]) -> None:
@@ -246,7 +276,20 @@ class RelayTransport:
             loop = asyncio.get_running_loop()
             self._lost_timer = loop.call_later(LOST_GRACE, self._tell_lost)
 
+    def give_up(self, reason: str) -> None:
+        """Write off a relay that may be alive, but will not be heard of any more."""
+        if self._exit is None:
+            self._tell_lines_lost(f"{reason}: {UNDELIVERED}")
+            self.lost(reason)
+
+    def _tell_lines_lost(self, sentence: str) -> None:
+        if self.lost_lines is not None:
+            self.lost_lines(sentence)
+
     def _tell_lost(self) -> None:
+        if self._unanswered:
+            self._write_off()
+            return
         self._tell_end(Exit(None, None, "", self._lost))
         self._end_link(NORMAL)
 
@@ -319,6 +362,7 @@ class RelayTransport:
             if first is not None and await self._greet(link, first):
                 while (frame := await link.receive()) is not None and self._link is link:
                     self._take(frame)
+                    await self._inbox.room()
         except FrameError as error:
             log.warning("a relay sent what it should not", extra={**self._about, "why": str(error)})
             link.end(Refusal.FRAME_REFUSED, str(error))
@@ -328,7 +372,7 @@ class RelayTransport:
             link.end(NORMAL)
 
     async def _greet(self, link: Link, frame: Frame) -> bool:
-        hello = _hello_in(frame)
+        hello = hello_in(frame)
         if refusal := self._refusal(hello):
             link.end(*refusal)
             return False
@@ -336,15 +380,11 @@ class RelayTransport:
         self._link = link
         self.hello = hello
         self._catch_up(hello)
-        upto, kept = self._received, self._ledger.kept()
-        # Unlike a plain await, this leaves the future alone when we are cancelled.
-        await asyncio.wait([kept])
-        if not _succeeded(kept):
+        if not await self._inbox.settled():
             link.end(FAILED, "what came cannot be kept")
         if link.over.is_set():
             return False
-        self._committed = max(self._committed, upto)
-        await link.welcome(self._committed)
+        await link.welcome(self._inbox.committed)
         log.info("a relay is connected", extra={**self._about, "host": hello.host})
         return True
 
@@ -366,17 +406,17 @@ class RelayTransport:
         if hello.written > outbox.last:
             # Only with an older copy of what was kept. Numbers the relay knows would go nowhere.
             log.error("a relay has been sent more than is known", extra=self._about)
-            outbox.last = outbox.ready = hello.written
+            outbox.skip(hello.written)
         elif hello.written < outbox.taken:
             log.warning("a relay has less than it said it had", extra=self._about)
         self._acknowledge(hello.written)
-        gone = hello.first - 1 - self._received
+        gone = hello.first - 1 - self._inbox.received
         if gone > 0:
-            self._received += gone
-            self._ledger.receiving(self._received)
+            self._inbox.skip(hello.first - 1)
             log.error("lines of a CLI are gone for good", extra={**self._about, "lines": gone})
-            if self.lost_lines is not None:
-                self.lost_lines(gone)
+            self._tell_lines_lost(
+                f"{gone} lines of the CLI were lost: neither its relay nor the journal has them"
+            )
 
     def _take(self, frame: Frame) -> None:
         self._acknowledge(frame.acknowledged)
@@ -389,56 +429,40 @@ class RelayTransport:
                 return
             case _:
                 raise FrameError(f"{frame.kind.name} from a relay that was greeted")
-        self._keep()
+        self._inbox.keep()
 
     def _acknowledge(self, number: int) -> None:
-        if number > self._outbox.ready:
-            raise FrameError(f"{number} was acknowledged, and {self._outbox.ready} is the last")
+        if number > self._outbox.sent:
+            raise FrameError(f"{number} was acknowledged, and {self._outbox.sent} is the last")
         if self._outbox.take(number):
             self._ledger.taken(number)
             self._room.set()
 
-    def _is_new(self, frame: Frame) -> bool:
-        """Whether there is something in it that did not come before."""
-        if not 0 < frame.number <= self._received + 1:
-            raise FrameError(f"{frame.number} came after {self._received}")
-        return frame.last > self._received
-
     def _take_lines(self, frame: Frame) -> None:
         if not frame.payload.endswith(b"\n"):
             raise FrameError("lines without an end")
-        if not self._is_new(frame):
+        if not self._inbox.is_new(frame):
             return
         if self._exit_number:
             raise FrameError("lines after the CLI's end")
-        known = self._received + 1 - frame.number
-        self._received = frame.last
-        self._ledger.receiving(self._received)
         assert self._receiver is not None
-        self._receiver.data_received(_without(frame.payload, known))
+        self._receiver.data_received(self._inbox.take(frame))
+        self._await_delivery()
 
     def _take_exit(self, frame: Frame) -> None:
-        if self._is_new(frame):
-            exit_ = _exit_in(frame)
-            self._received = self._exit_number = frame.number
-            self._ledger.receiving(self._received)
+        if self._inbox.is_new(frame):
+            exit_ = exit_in(frame)
+            self._exit_number = frame.number
+            self._inbox.skip(frame.number)
             self._tell_end(exit_)
 
-    def _keep(self) -> None:
-        """Have what came committed; what comes meanwhile is next."""
-        if not self._keeping and self._committed < self._received:
-            self._keeping = True
-            upto = self._received
-            self._ledger.kept().add_done_callback(lambda done: self._kept(done, upto))
-
-    def _kept(self, done: asyncio.Future[None], upto: int) -> None:
-        self._keeping = False
-        if not _succeeded(done):
+    def _kept(self, well: bool) -> None:
+        if not well:
             self._end_link(FAILED, "what came cannot be kept")
-        else:
-            self._committed = max(self._committed, upto)
-            self._wake()
-            self._keep()
+            return
+        self._wake()
+        # A relay that waits for us to keep something is not silent.
+        self._await_delivery()
 
     # -- speaking
 
@@ -455,39 +479,10 @@ class RelayTransport:
         number = max(link.sent, self._outbox.taken) + 1
         if number <= self._outbox.ready:
             link.sent, kind, payload = self._outbox.gather(number)
-        elif link.acknowledged < self._committed:
+            self._outbox.sent = max(self._outbox.sent, link.sent)
+        elif link.acknowledged < self._inbox.committed:
             number, kind, payload = 0, Kind.ACK, b""
         else:
             return None
-        link.acknowledged = self._committed
-        return Frame(kind, number, self._committed, payload)
-
-
-def _succeeded(done: asyncio.Future[None]) -> bool:
-    return not done.cancelled() and done.exception() is None
-
-
-def _without(payload: bytes, lines: int) -> bytes:
-    """The payload without its first lines."""
-    end = 0
-    for _ in range(lines):
-        end = payload.index(b"\n", end) + 1
-    return payload[end:]
-
-
-def _hello_in(frame: Frame) -> Hello:
-    if frame.kind is not Kind.HELLO:
-        raise FrameError(f"{frame.kind.name} before HELLO")
-    hello: Hello = framing.unpack(Hello, frame.payload)
-    numbers: tuple[Any, ...] = (hello.first, hello.written)
-    if not all(isinstance(each, int) for each in numbers) or hello.first < 1 or hello.written < 0:
-        raise FrameError("a HELLO without its numbers")
-    return hello
-
-
-def _exit_in(frame: Frame) -> Exit:
-    told: framing.Exit = framing.unpack(framing.Exit, frame.payload)
-    numbers: tuple[Any, ...] = (told.code, told.signal)
-    if not all(each is None or isinstance(each, int) for each in numbers):
-        raise FrameError("an EXIT without its numbers")
-    return Exit(told.code, told.signal, str(told.stderr_tail), str(told.reason))
+        link.acknowledged = self._inbox.committed
+        return Frame(kind, number, self._inbox.committed, payload)

@@ -74,7 +74,7 @@ def _check_length(place: str) -> None:
     fits = len(bytes(path)) <= LONGEST
     if not fits and (sys.platform != "linux" or len(os.fsencode(path.name)) > LONGEST_NAME):
         told = f"{place} is too long for the path of a socket"
-        raise BadAddress(f"{told}; set runtime_dir to a shorter folder")
+        raise BadAddress(f"{told}; set state_dir to a shorter folder")
 
 
 @contextmanager

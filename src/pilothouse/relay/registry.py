@@ -9,6 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
+from . import arguments, leaving
+
 __all__ = ["NAME", "Found", "alive", "clear", "forget", "record", "started_at"]
 
 NAME = "relay.json"
@@ -77,8 +79,14 @@ def forget(folder: Path) -> None:
 
 
 def clear(folder: Path) -> None:
-    """Remove what a relay that has ended left in its folder, and the folder if that was all."""
+    """Remove what a relay that has ended had in its folder, and the folder if that was all.
+
+    What it could not deliver stays, unless it was killed before that was complete.
+    """
     forget(folder)
+    arguments.remove(folder)
+    if not leaving.is_complete(folder):
+        leaving.discard(folder)
     with suppress(OSError):
         (folder / f"{NAME}.part").unlink(missing_ok=True)
         (folder / LOG_NAME).unlink(missing_ok=True)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pilothouse import __version__
 
-from . import registry
+from . import leaving, registry
 from .courier import Courier, Door
 from .framing import Exit, Hello
 from .keeper import Keeper
@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["Assignment", "Relay"]
 
 SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+UNWANTED: Final = frozenset({Refusal.TOKEN_REFUSED, Refusal.SESSION_ENDED})
+"""A door that refuses with one of these wants nothing more of this run, now or later."""
 
 
 class Assignment(NamedTuple):
@@ -65,7 +67,8 @@ class Relay:
         self._exit: Exit | None = None
         self._leaving = False
         """Whether nobody is waited for any more once the CLI is gone."""
-        self._refused = False
+        self._refused = 0
+        """The code with which a door refused us for good."""
         self._said = ""
         self._result: int | None = None
 
@@ -73,15 +76,15 @@ class Relay:
         """Carry lines; the result is 0 if the door has all of them and the CLI's end."""
         self._catch_signals()
         about = self._assignment
+        self._sign_locks()
         self._keeper.start(about.argv, about.env, about.cwd)
         self._record()
         courier = self._begin()
         try:
             while self._result is None:
                 self._turn(courier)
-        except BaseException:
-            # The log stays for whoever wants to know why.
-            registry.forget(about.folder)
+        except BaseException as error:
+            self._fail(error)
             raise
         self._close(courier)
         return self._result
@@ -118,10 +121,39 @@ class Relay:
         except OSError as error:
             self.say(f"no registry file, so that a server cannot find this relay: {error}")
 
+    def _sign_locks(self) -> None:
+        """Have whoever finds the session locked told by whom."""
+        for fd in self._assignment.held:
+            with suppress(OSError):
+                os.ftruncate(fd, 0)
+                os.pwrite(fd, str(os.getpid()).encode(), 0)
+
     def _close(self, courier: Courier) -> None:
         courier.close()
+        if self._result and self._exit is not None:
+            self._leave_rest(self._exit)
         self._spool.close()
         registry.clear(self._assignment.folder)
+
+    def _leave_rest(self, exit_: Exit) -> None:
+        """Keep for a later server what no door has, while it can still be seen that we run."""
+        if self._refused in UNWANTED:
+            return
+        about = self._assignment
+        try:
+            trouble = leaving.leave(about.folder, self._spool, about.session_id, about.run, exit_)
+        except OSError as error:
+            self.say(f"what no door has is lost: {error}")
+        else:
+            self.say(f"some of what no door has is lost: {trouble}" if trouble else "left the rest")
+
+    def _fail(self, error: BaseException) -> None:
+        """Leave what there is. The log stays for whoever wants to know why."""
+        try:
+            reason = f"its relay failed: {type(error).__name__}: {error}"
+            self._leave_rest(self._exit or Exit(None, None, "", reason))
+        finally:
+            registry.forget(self._assignment.folder)
 
     def say(self, text: str) -> None:
         """Write a line to stderr, but not the same again and again."""
@@ -183,7 +215,7 @@ class Relay:
 
     def refused(self, code: int) -> None:
         self.say(f"refused for good ({Refusal(code).name}): ending the CLI in order")
-        self._refused = True
+        self._refused = code
         self._leave()
 
     def all_acknowledged(self) -> None:
@@ -223,4 +255,6 @@ class Relay:
         self._timers.set("farewell", 0 if self._refused else self._pace.farewell, self._go)
 
     def _go(self) -> None:
-        self._result = 1
+        # In the same turn the door may have acknowledged the end.
+        if self._result is None:
+            self._result = 1

@@ -10,11 +10,13 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import pilothouse
 from pilothouse.transport.base import SpawnFailed
 
+from . import arguments
 from .registry import LOG_NAME
 
 if TYPE_CHECKING:
@@ -39,12 +41,14 @@ def start(
     ca: str | None = None,
     spool_limit: int | None = None,
     hold: Sequence[int] = (),
+    files: Mapping[str, str] = MappingProxyType({}),
 ) -> int:
     """Start a relay for this CLI and return its pid; raises `SpawnFailed`.
 
     Blocks for some hundredths of a second. `spool` is the relay's own folder: it keeps its log and
-    its registry file there, and removes it when it ends. What the token is, only the relay reads.
-    The descriptors of `hold` stay open in the relay, but not in the CLI, until the CLI has ended.
+    its registry file there, and `files` that `argv` names, by their path elsewhere; when it ends
+    it removes all but what it could not deliver. What the token is, only the relay reads. The
+    descriptors of `hold` stay open in the relay, but not in the CLI, until the CLI has ended.
     """
     options = ["--connect", connect, "--session", session_id, "--run", run]
     options += ["--spool", str(spool.absolute()), "--last-will", repr(last_will)]
@@ -53,7 +57,8 @@ def start(
     token_fd = _token_pipe(token)
     try:
         spool.mkdir(mode=0o700, parents=True, exist_ok=True)
-        words = [*options, "--token-fd", str(token_fd), "--", *argv]
+        command = arguments.place(argv, files, spool.absolute())
+        words = [*options, "--token-fd", str(token_fd), "--", *command]
         return _detach(words, env, cwd, spool / LOG_NAME, token_fd, hold)
     except (OSError, ValueError, subprocess.SubprocessError) as error:
         raise SpawnFailed("the relay", str(error)) from error

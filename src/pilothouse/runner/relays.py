@@ -7,7 +7,6 @@ DIR/relays/RUN/arguments/    what is too long for the command line of its CLI
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,8 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from pilothouse.relay import registry, starting
-from pilothouse.relay.deaths import Watch, guard_of, last_words, lives
+from pilothouse.relay.deaths import Watch, guard_of, last_words
+from pilothouse.relay.ending import Ending
 from pilothouse.relay.registry import Found
 from pilothouse.transport.base import SpawnFailed
 
@@ -28,7 +28,6 @@ COMING_UP: Final = 10.0
 """Seconds for a relay that was started to say that it runs."""
 LOOK: Final = 0.02
 YOUNG: Final = 60.0
-ARGUMENTS: Final = "arguments"
 
 
 class Door(NamedTuple):
@@ -47,6 +46,7 @@ class Relays:
         self._gone = gone
         self._running: dict[str, Found] = {}
         self._watches: dict[str, Callable[[], None]] = {}
+        self._endings: dict[str, Ending] = {}
 
     def running(self) -> list[Found]:
         return list(self._running.values())
@@ -58,7 +58,7 @@ class Relays:
             if (found := registry.alive(folder)) is not None:
                 self._keep(found)
             elif not _is_young(folder):
-                _clear(folder)
+                registry.clear(folder)
 
     def start(
         self,
@@ -79,7 +79,7 @@ class Relays:
         folder = self._folder / run
         try:
             pid = starting.start(
-                _with_files(argv, files, folder / ARGUMENTS),
+                argv,
                 env,
                 cwd,
                 connect=self._door.connect,
@@ -89,10 +89,11 @@ class Relays:
                 token=token,
                 spool=folder,
                 last_will=last_will,
+                files=files,
             )
             return _up(folder, pid)
         except (SpawnFailed, OSError):
-            _clear(folder)
+            registry.clear(folder)
             raise
 
     def keep(self, found: Found) -> None:
@@ -106,12 +107,13 @@ class Relays:
     def end(self, run: str) -> None:
         """Have a relay end its CLI in order, and then itself."""
         found = self._running.get(run)
-        if found is not None and lives(found):
-            with suppress(ProcessLookupError):
-                os.kill(found.relay_pid, signal.SIGTERM)
+        if found is not None and run not in self._endings:
+            self._endings[run] = Ending(found, lambda: self._endings.pop(run, None))
 
     def close(self) -> None:
         """Look after none any more; they go on."""
+        for ending in list(self._endings.values()):
+            ending.kill()
         for end_watch in self._watches.values():
             end_watch()
         self._watches.clear()
@@ -126,7 +128,7 @@ class Relays:
         del self._running[run], self._watches[run]
         folder = self._folder / run
         reason = last_words(folder)
-        _clear(folder)
+        registry.clear(folder)
         self._gone(run, reason)
 
 
@@ -144,29 +146,6 @@ def _up(folder: Path, pid: int) -> Found:
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGTERM)
     raise SpawnFailed("the relay", f"it has not come up in {COMING_UP:g} s")
-
-
-def _with_files(argv: Sequence[str], files: Mapping[str, str], folder: Path) -> list[str]:
-    """The words, each that names a file of the server's with the same file here."""
-    here: dict[str, str] = {}
-    if files:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for number, (path, text) in enumerate(files.items()):
-        own = folder / f"{number}{Path(path).suffix}"
-        own.write_text(text, "utf-8")
-        here[path] = str(own)
-    return [_with_file(word, here) for word in argv]
-
-
-def _with_file(word: str, here: Mapping[str, str]) -> str:
-    flag, _, path = word.partition("=")
-    return f"{flag}={here[path]}" if path in here else word
-
-
-def _clear(folder: Path) -> None:
-    """Remove what a relay that has ended left."""
-    shutil.rmtree(folder / ARGUMENTS, ignore_errors=True)
-    registry.clear(folder)
 
 
 def _is_young(folder: Path) -> bool:

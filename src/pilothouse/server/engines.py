@@ -59,9 +59,7 @@ async def open_journal(path: Path | None) -> SqliteJournal:
 
 
 @asynccontextmanager
-async def open_with_doors(
-    choice: Choice, runtime_dir: Path, dial: str
-) -> AsyncGenerator[tuple[SessionEngine, Doors]]:
+async def open_with_doors(choice: Choice, dial: str) -> AsyncGenerator[tuple[SessionEngine, Doors]]:
     """The engine and the doors through which relays reach it, while the context lasts.
 
     Every relay that goes on is expected before the first one can come. `dial` is where CLIs reach
@@ -72,7 +70,9 @@ async def open_with_doors(
     runners = Runners(settings.state_dir / RUNNERS_NAME, lost_after=settings.runner_lost_s)
     doors = Doors(keyring, runners=runners)
     journal = await open_journal(choice.journal)
-    socket = runtime_dir / SOCKET_NAME
+    # Where the next server looks too: a relay knows this path for as long as it lives, and the
+    # folder of a login is another one than that of a cron job.
+    socket = settings.state_dir / SOCKET_NAME
     local = LocalRelays(
         settings.state_dir / RELAYS_NAME,
         connect=f"unix:{socket}",
@@ -100,4 +100,7 @@ async def open_with_doors(
         finally:
             # While the doors are open: a CLI that is ended is told so through them.
             await carriage.aclose()
-            await engine.aclose()
+            try:
+                await engine.aclose()
+            finally:
+                local.close()

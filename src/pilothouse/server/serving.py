@@ -66,7 +66,7 @@ async def serve(
             if choice.note:
                 tell(choice.note)
             host = _Host(settings, folder, token, listener, tell)
-            async with open_with_doors(choice, folder, host.dial) as (engine, doors):
+            async with open_with_doors(choice, host.dial) as (engine, doors):
                 await host.serve(engine, doors, stopping, idle_exit_s)
             log.info("ended", extra={"left": engine.left})
             if engine.left:

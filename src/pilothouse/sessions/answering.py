@@ -128,6 +128,9 @@ class Answering(Talking):
             parent=view.session_id,
         )
         await self.check_wanted(record)
+        # A CLI's version may have been asked for: somebody else may have settled it meanwhile.
+        if view.questions.get(question.id) is not question:
+            return await self._answer(question.id, answer, by)
         self.check_caps(view)
         await new.reserve(leaving=session.session_id)
         said = new.prompt(implementation_prompt(answer.plan or question.plan), by="engine")

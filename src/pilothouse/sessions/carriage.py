@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +14,7 @@ from pilothouse.client.launch import Launch
 from pilothouse.client.locate import ask_version
 from pilothouse.doors.dialect import SdkUrlTransport, refuses
 from pilothouse.doors.door import Doors
+from pilothouse.doors.leftovers import Leftover, LeftTransport
 from pilothouse.doors.local import LocalRelays
 from pilothouse.doors.relays import RelayTransport
 from pilothouse.doors.runners import Runners
@@ -119,6 +120,11 @@ class Carriage:
     def find(self, view: View, row: RunRow, told: Told) -> Passage | None:
         """The way to a CLI whose relay still lives, as far as can be known now."""
         found = None if view.machine else self.local.find(view.run)
+        left = None if view.machine or found is not None else self.local.left(view.run)
+        if left is not None and left.session_id == view.session_id:
+            passage = Carried(self, view.session_id, view.run, "relay", "", told, tuple)
+            passage.tell_left(left, row)
+            return passage
         here = found is not None or self.local.is_starting(view.run)
         may_live = self._runners.is_trusted(view.machine) if view.machine else here
         if view.via != "relay" or not may_live:
@@ -133,6 +139,10 @@ class Carriage:
             self._runners.believe(view.machine, view.run)
         passage.take_up(row, None if found is None else found.cli_pid)
         return passage
+
+    def tidy(self, runs: Collection[str]) -> None:
+        """Forget what relays have left of all runs but these."""
+        self.local.tidy(runs)
 
     async def has_transcript(self, machine: str, conversation: str) -> bool:
         try:
@@ -151,8 +161,10 @@ class Carriage:
     async def start_relay(self, passage: Carried, launch: Launch) -> None:
         """Have a relay started here or there; raises `SpawnFailed`."""
         token = self.keyring.issue(passage.session_id, passage.run)
+        files = await asyncio.to_thread(launch.read_files)
+        # The relay has its own, for as long as it lives.
+        launch.clean_up()
         if passage.machine:
-            files = await asyncio.to_thread(launch.read_files)
             await self._runners.start(
                 passage.machine,
                 session_id=passage.session_id,
@@ -172,6 +184,7 @@ class Carriage:
                 session_id=passage.session_id,
                 run=passage.run,
                 hold=passage.locks(),
+                files=files,
             )
             passage.watch()
 
@@ -283,7 +296,7 @@ class Carried(Passage):
         self._carriage = carriage
         self._told = told
         self._mail = Mail(carriage.journal, session_id, run)
-        self._transport: RelayTransport | SdkUrlTransport | None = None
+        self._transport: RelayTransport | SdkUrlTransport | LeftTransport | None = None
         self._end_watch: Callable[[], None] | None = None
 
     @property
@@ -338,6 +351,12 @@ class Carried(Passage):
         transport.reconnected = self._told.reconnected
         return transport
 
+    def tell_left(self, left: Leftover, row: RunRow) -> None:
+        """Tell what a relay could not deliver before it ended."""
+        self.takes_input = False
+        self._transport = LeftTransport(left, self._mail, carried=carried(row))
+        self._transport.lost_lines = self._told.lines_lost
+
     def take_up(self, row: RunRow, pid: int | None) -> None:
         """Expect the relay of a CLI that another engine has started."""
         self.pid = pid
@@ -368,7 +387,7 @@ class Carried(Passage):
 
     def leave(self) -> None:
         self._stop_watching()
-        if isinstance(self._transport, RelayTransport):
+        if isinstance(self._transport, RelayTransport | LeftTransport):
             self._transport.detach()
 
     def end(self) -> Sequence[str]:

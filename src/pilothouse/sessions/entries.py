@@ -31,7 +31,7 @@ import msgspec
 from msgspec import Struct, field
 
 from pilothouse.protocol.permissions import PermissionMode
-from pilothouse.protocol.wire import encode_json
+from pilothouse.protocol.wire import encode_json, parse
 
 from .answers import Answer
 from .contract import Caps, Content, Question, SessionOptions, Tokens, Via
@@ -248,4 +248,8 @@ def encode_record(record: Record) -> tuple[str, bytes]:
 
 def decode_record(body: Any) -> AnyRecord:
     """The record in the body of an entry whose kind is none of the CLI's."""
-    return _decoder.decode(body)
+    try:
+        return _decoder.decode(body)
+    except msgspec.DecodeError:
+        # It has half of a surrogate pair, which was written as an escape.
+        return msgspec.convert(parse(body), AnyRecord)

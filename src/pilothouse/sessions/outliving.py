@@ -66,7 +66,7 @@ class Outliving(Life, ABC):
         if INPUT_CLOSED in row.refs:
             # The engine before this one was closing it. It hears nothing more.
             self._closing = services.tasks.spawn(self._close("closed", decidable=False))
-        else:
+        elif passage.takes_input:
             services.tasks.spawn(self._go_on(client))
         return True
 

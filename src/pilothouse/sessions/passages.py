@@ -8,7 +8,7 @@ Passage         one life of one CLI
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
 from pilothouse.errors import InvalidOption
@@ -28,6 +28,8 @@ class Passage:
     machine: str = ""
     connected: bool = True
     """Whether anything can pass right now."""
+    takes_input: bool = True
+    """Whether there is a CLI that anything could be said to."""
     pid: int | None = None
     """The CLI's process, where its client does not know it yet."""
 
@@ -80,6 +82,10 @@ class Passages(Protocol):
         """The way to a CLI that was started by an engine before this one, if it lives."""
         ...
 
+    def tidy(self, runs: Collection[str]) -> None:
+        """Forget what is left of all runs but these, which go on."""
+        ...
+
     async def has_transcript(self, machine: str, conversation: str) -> bool:
         """Whether another machine has a conversation."""
         ...
@@ -110,6 +116,9 @@ class Pipes:
 
     def find(self, view: View, row: RunRow, told: Told) -> Passage | None:
         return None
+
+    def tidy(self, runs: Collection[str]) -> None:
+        """No CLI leaves anything."""
 
     async def has_transcript(self, machine: str, conversation: str) -> bool:
         return False

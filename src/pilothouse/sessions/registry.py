@@ -109,6 +109,7 @@ class Registry:
             lost = await self._taken_up(session)
             if lost:
                 session.lost(lost)
+        self.services.passages.tidy({each.view.run for each in self.sessions.values()})
         self._finish_plans()
         self._housekeeping = [
             self.services.tasks.spawn(self._keep_house()),

@@ -74,7 +74,7 @@ async def test_a_token_is_in_no_log_no_trace_no_metric_no_event_and_no_file(
     provider.add_span_processor(SimpleSpanProcessor(spans))
     env = {"HOME": str(tmp_path), "PATH": ""}
     choice = choose(load(env=env, flags={"simulate": "always"}), env)
-    async with open_with_doors(choice, tmp_path, "ws://127.0.0.1:1") as (engine, _):
+    async with open_with_doors(choice, "ws://127.0.0.1:1") as (engine, _):
         app = make_app(engine, tracer=Tracing(provider))
         async with (
             served(app) as address,

@@ -117,6 +117,16 @@ class House:
         found = [alive(each) for each in folder.iterdir()] if folder.is_dir() else []
         return [each for each in found if each is not None]
 
+    async def written(self, session_id: str, words: str) -> None:
+        """Wait until the CLI has written these words to its transcript."""
+        projects = self.cli.home / ".claude/projects"
+        async with asyncio.timeout(DEADLINE):
+            # A file of another process: nothing tells of its change.
+            while not any(  # noqa: ASYNC110
+                words in each.read_text() for each in projects.glob(f"*/{session_id}.jsonl")
+            ):
+                await asyncio.sleep(0.01)
+
     async def gone(self, *pids: int | None) -> None:
         """Wait until none of these processes is left."""
         async with asyncio.timeout(DEADLINE):

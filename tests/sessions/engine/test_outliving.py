@@ -14,7 +14,7 @@ from websockets.asyncio.client import unix_connect
 from pilothouse.doors import local, relays
 from pilothouse.doors.tokens import Keyring
 from pilothouse.errors import SessionTaken
-from pilothouse.relay import framing
+from pilothouse.relay import ending, framing
 from pilothouse.relay.addresses import reachable
 from pilothouse.relay.framing import Frame, Kind
 from pilothouse.relay.refusals import Refusal
@@ -145,6 +145,26 @@ async def test_a_relay_that_is_killed_while_no_engine_runs_is_missed(relayed: Ho
     assert [(each.id, each.state) for each in status.questions] == [(question.id, "withdrawn")]
 
 
+async def test_what_a_relay_left_when_it_was_ended_is_told_after_the_restart(
+    relayed: Housing,
+) -> None:
+    it = await relayed(SLOW, "Again.")
+    session_id = await it.start()
+    await it.cli.reached("middle")
+    [relay] = it.relays()
+    await it.close()
+    it.cli.release("middle")
+    await it.written(session_id, "words.")
+    os.kill(relay.relay_pid, signal.SIGTERM)
+    await it.gone(relay.relay_pid, relay.cli_pid)
+    await it.open()
+    status = await it.when(session_id, lambda status: not status.live)
+    assert (status.result, status.turns, status.state) == ("Some words.", 1, "done")
+    assert not await it.records(session_id, "lines.lost")
+    assert (await it.engine.say(session_id, Say(content="more"))).resumed
+    assert (await it.when(session_id, lambda status: status.turns == 2)).result == "Again."
+
+
 async def test_no_other_engine_can_run_a_session_whose_cli_goes_on(relayed: Housing) -> None:
     it = await relayed("One.", "Two.")
     session_id = await it.done()
@@ -200,7 +220,7 @@ async def test_a_cli_that_cannot_be_taken_up_says_why(relayed: Housing) -> None:
 async def test_a_relay_that_hangs_is_ended_with_its_cli_and_one_cli_goes_on(
     relayed: Housing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(local, "END_GRACE", 0.1)
+    monkeypatch.setattr(ending, "GRACE", 0.1)
     it = await relayed(SLOW, branches=[on("more", reply("Two."))])
     session_id = await it.start()
     await it.cli.reached("middle")
@@ -274,3 +294,20 @@ async def test_nonsense_of_one_relay_is_nobody_elses_trouble(relayed: Housing) -
                 assert link.close_code == Refusal.FRAME_REFUSED
     assert it.engine.journal.failed is None
     await it.done("second")
+
+
+async def test_what_is_too_long_for_a_command_line_is_kept_with_the_relay_and_goes_with_it(
+    relayed: Housing,
+) -> None:
+    it = await relayed("One.", "Two.")
+    prompt = "Be brief. " * 12_000
+    session_id = await it.done(append_system_prompt=prompt)
+    [relay] = it.relays()
+    folder = it.settings().state_dir / "relays" / relay.run
+    [file] = (folder / "arguments").iterdir()
+    assert (file.read_text(), file.stat().st_mode & 0o077) == (prompt, 0)
+    await reopened(it)
+    assert file.exists()
+    await it.engine.stop(session_id)
+    await it.gone(relay.relay_pid)
+    assert not folder.exists()

@@ -175,7 +175,7 @@ FORBIDDEN: list[tuple[Any, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.newest_cli("2.1.119 refuses no mode in the middle of a turn")
+@pytest.mark.newest_cli("2.1.119 refuses without a code, and is restarted")
 @pytest.mark.parametrize(("mode", "settings"), FORBIDDEN)
 async def test_a_mode_that_the_settings_forbid_is_refused_and_the_turn_goes_on(
     house: Housing, mode: Any, settings: dict[str, Any]

@@ -10,6 +10,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from pilothouse.errors import JournalError
 from pilothouse.sessions.contract import Event, Tokens
@@ -294,3 +295,14 @@ async def test_numbers_go_on_after_opening_again(path: Path) -> None:
     assert await keep(journal, drafts(1)) == 4
     assert seqs(await journal.read(0)) == [1, 2, 3, 4]
     await journal.aclose()
+
+
+async def test_nothing_a_cli_counts_or_spells_stops_the_journal(journal: SqliteJournal) -> None:
+    odd = replace(question("q"), title="half \ud800 a pair", input={"command": "\udfff"})
+    tokens = Tokens(input=2**70, output=-1)
+    cost = CostRow(session_id="one", project="", at=0, day="2026-01-31", usd=0.0, tokens=tokens)
+    await journal.post(drafts(1), Changes(questions=[odd], costs=[cost])).committed
+    kept = await journal.question("q")
+    assert kept is not None
+    assert (kept.title, kept.input) == ("half ? a pair", {"command": "?"})
+    assert journal.failed is None

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
+from typing import Final
 
 import msgspec
 
-from pilothouse.sessions.contract import Event, Tokens
+from pilothouse.sessions.contract import Event, Question, Tokens
 
 from .contract import Changes
 
 __all__ = ["write_changes"]
+
+LARGEST: Final = 2**63 - 1
 
 
 def write_changes(
@@ -29,10 +33,7 @@ def write_changes(
     db.executemany(
         "INSERT INTO questions (id, session, state, opened, body) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET state = excluded.state, body = excluded.body",
-        [
-            (q.id, number(q.session_id), q.state, opened, msgspec.json.encode(q))
-            for q in changes.questions
-        ],
+        [(q.id, number(q.session_id), q.state, opened, _body(q)) for q in changes.questions],
     )
     db.executemany(
         "INSERT INTO costs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -53,5 +54,16 @@ def write_changes(
     )
 
 
-def _sums(tokens: Tokens) -> tuple[int, int, int, int]:
-    return tokens.input, tokens.output, tokens.cache_read, tokens.cache_write
+def _body(question: Question) -> bytes:
+    """As JSON; half of a surrogate pair, which a CLI's line may have, becomes a question mark."""
+    try:
+        return msgspec.json.encode(question)
+    except UnicodeEncodeError:
+        plain = json.dumps(msgspec.to_builtins(question), ensure_ascii=False)
+        return plain.encode("utf-8", "replace")
+
+
+def _sums(tokens: Tokens) -> list[int]:
+    told = (tokens.input, tokens.output, tokens.cache_read, tokens.cache_write)
+    # A line of a CLI's must not stop the journal, whatever it counts.
+    return [max(min(each, LARGEST), 0) for each in told]

@@ -1,0 +1,72 @@
+"""What a relay says of itself and of its CLI's end, once it is known to be plausible.
+
+A relay is let in by its token alone. What it says goes into the journal of all sessions, so nothing
+is believed that could not be true.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from pilothouse.relay import framing
+from pilothouse.relay.framing import Frame, FrameError, Hello, Kind
+from pilothouse.transport.base import Exit
+
+__all__ = ["LIMIT", "exit_in", "hello_in"]
+
+LIMIT: Final = 2**53
+"""No number of a line comes near it; those below are exact in whatever they are written to."""
+LARGEST_PID: Final = 2**31 - 1
+CODES: Final = range(-(2**31), 2**32)
+SIGNALS: Final = range(1, 256)
+LONGEST_NAME: Final = 1024
+LONGEST_REASON: Final = 1000
+STDERR_LIMIT: Final = 64 * 1024
+"""As much as a relay keeps of it."""
+
+
+def hello_in(frame: Frame) -> Hello:
+    """The greeting; `FrameError` if it is none."""
+    if frame.kind is not Kind.HELLO:
+        raise FrameError(f"{frame.kind.name} before HELLO")
+    hello: Hello = framing.unpack(Hello, frame.payload)
+    if not (_is_in(range(1, LIMIT), hello.first) and _is_in(range(LIMIT), hello.written)):
+        raise FrameError("a HELLO without its numbers")
+    if not all(_may_be(range(1, LARGEST_PID + 1), pid) for pid in _pids(hello)):
+        raise FrameError("a HELLO with a process that cannot be")
+    if not (_is_name(hello.host) and _is_name(hello.program)):
+        raise FrameError("a HELLO with a name that is none")
+    return hello
+
+
+def exit_in(frame: Frame) -> Exit:
+    """How the CLI ended; `FrameError` if that cannot be."""
+    told: framing.Exit = framing.unpack(framing.Exit, frame.payload)
+    if not (_may_be(CODES, told.code) and _may_be(SIGNALS, told.signal)):
+        raise FrameError("an EXIT without its numbers")
+    tail, reason = _text(told.stderr_tail), _text(told.reason)
+    return Exit(told.code, told.signal, tail[-STDERR_LIMIT:], reason[:LONGEST_REASON])
+
+
+def _pids(hello: Hello) -> tuple[int | None, ...]:
+    return hello.pid, hello.relay_pid, hello.guard_pid
+
+
+def _is_in(allowed: range, number: Any) -> bool:
+    # True and 1.0 would be in the range, too.
+    return type(number) is int and number in allowed
+
+
+def _may_be(allowed: range, number: Any) -> bool:
+    return number is None or _is_in(allowed, number)
+
+
+def _is_name(value: Any) -> bool:
+    return isinstance(value, str) and len(value) <= LONGEST_NAME
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str):
+        raise FrameError("an EXIT with words that are none")
+    # JSON can name halves of characters, which no file takes.
+    return value.encode(errors="replace").decode()
