@@ -296,7 +296,7 @@ async def check_turn(it: Trial, replies: list[Reply]) -> None:
     kept = await it.check_lines("cli", last='"type":"result"')
     [result] = [told for line in kept if (told := json.loads(line))["type"] == "result"]
     assert status.result == result["result"]
-    assert status.result.endswith(LAST)
+    assert str(status.result).endswith(LAST)
     assert status.cost_usd == pytest.approx(result["total_cost_usd"])
     assert (await it.engine.cost()).total_usd == pytest.approx(result["total_cost_usd"])
     assert (it.cli.cwd / "ran.txt").read_text().split() == [str(each) for each in range(ASKS)]

@@ -163,8 +163,9 @@ class RelayedStage(Stage):
             nonlocal left
             left -= 1
             if left >= 0:
-                self._kept = post(drafts, changes).committed
-                return Posted(journal.next - len(drafts), journal.next - 1, self._kept)
+                posted: Posted = post(drafts, changes)
+                self._kept = posted.committed
+                return posted
             first, journal._next = journal.next, journal.next + len(drafts)
             self._never_kept.append(asyncio.get_running_loop().create_future())
             return Posted(first, journal.next - 1, self._never_kept[-1])
@@ -267,7 +268,8 @@ class RelayedStage(Stage):
 
 def _client(options: Options, *, sink: Sink, **parts: Any) -> Client:
     # No program is looked for: there is none.
-    return Client(options, sink=sink, **(parts | {"program": "claude"}))
+    parts["program"] = "claude"
+    return Client(options, sink=sink, **parts)
 
 
 def _drop_locks(engine: SessionEngine) -> None:

@@ -66,8 +66,8 @@ class Orders(Play):
     async def close(self, _: int) -> None:
         await self.stage.close()
 
-    async def crash(self, pick: int) -> None:
-        await self.stage.crash(delivers=bool(pick % 2))
+    async def crash(self, _: int) -> None:
+        await self.stage.crash(delivers=bool(_ % 2))
 
     async def open(self, _: int) -> None:
         if self.stage.is_down:
@@ -379,6 +379,6 @@ async def test_a_plan_whose_handing_over_is_broken_off_twice_is_handed_over(kept
         await happens.settle()
         successor = happens.stage.session(cli.session_id).view.successor
         assert (happens.stage.cli(cli.session_id), cli.is_alive) == (None, False)
-        new = happens.stage.cli(successor)
+        new = happens.stage.cli(str(successor))
         assert new is not None
         assert len(new.heard) == 1

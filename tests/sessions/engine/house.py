@@ -39,7 +39,7 @@ class House:
         self.via = via
         self.engine: SessionEngine = None  # type: ignore[assignment]  # `open` sets it
         self.doors: Doors = None  # type: ignore[assignment]  # as above
-        self._opened: list[AsyncExitStack] = []
+        self._opened: list[tuple[SessionEngine, AsyncExitStack]] = []
 
     @property
     def cwd(self) -> Path:
@@ -81,12 +81,13 @@ class House:
             self.engine, self.doors = await stack.enter_async_context(opening)
             if self.via == "sdk-url":
                 await stack.enter_async_context(serve(self.doors, listener))
-            self._opened.append(stack.pop_all())
+            self._opened.append((self.engine, stack.pop_all()))
         return self.engine
 
     async def close(self) -> None:
         """Close the engine that was opened last, as a server does that ends."""
-        await self._opened.pop().aclose()
+        _, stack = self._opened.pop()
+        await stack.aclose()
 
     async def crashed(self) -> SessionEngine:
         """Another engine, on the journal as a crash of the first one would leave it now."""
@@ -106,8 +107,9 @@ class House:
     async def aclose(self) -> None:
         """End everything: every CLI, and every engine."""
         while self._opened:
-            await self.engine.stop_all()
-            await self._opened.pop().aclose()
+            engine, stack = self._opened.pop()
+            await engine.stop_all()
+            await stack.aclose()
 
     # What is behind it
 
