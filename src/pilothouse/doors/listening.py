@@ -6,11 +6,11 @@ import asyncio
 import os
 import stat
 import sys
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
 from socket import AF_UNIX, SOCK_STREAM, socket
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pilothouse.errors import ServerError
 
@@ -19,7 +19,7 @@ from .door import Doors
 if TYPE_CHECKING:
     import uvicorn
 
-__all__ = ["LONGEST_MESSAGE", "listen"]
+__all__ = ["listen", "make_server", "serve"]
 
 LONGEST_PATH: Final = 107 if sys.platform == "linux" else 103
 """Bytes of a path that fit into the address of a Unix socket."""
@@ -42,7 +42,10 @@ async def listen(doors: Doors, path: Path) -> AsyncGenerator[None]:
 async def serve(doors: Doors, listener: socket) -> AsyncGenerator[None]:
     """Serve on a socket that is bound; at the end it is closed, and so is every connection."""
     started = asyncio.Event()
-    server = _server(doors, started)
+    pings = {"ws_ping_interval": PING, "ws_ping_timeout": PING}
+    server = make_server(
+        doors, started.set, lifespan="off", timeout_graceful_shutdown=GRACE, **pings
+    )
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     starting = asyncio.create_task(started.wait())
     try:
@@ -57,32 +60,32 @@ async def serve(doors: Doors, listener: socket) -> AsyncGenerator[None]:
     await serving
 
 
-def _server(doors: Doors, started: asyncio.Event) -> uvicorn.Server:
+def make_server(app: Any, started: Callable[[], None], **more: Any) -> uvicorn.Server:
+    """A server of an ASGI app. `started` is called when it takes connections."""
     import uvicorn  # costs a tenth of a second, and commands that only look need none of it
 
     class Server(uvicorn.Server):
         @contextmanager
         def capture_signals(self) -> Generator[None]:
-            """Signals are for whoever has opened the doors."""
+            """Signals are ours: uvicorn would raise them again once it has ended."""
             yield
 
         async def startup(self, sockets: list[socket] | None = None) -> None:
             await super().startup(sockets)
-            started.set()
+            if self.started:
+                started()
 
     config = uvicorn.Config(
-        doors,  # pyright: ignore[reportArgumentType]  # our ASGI types are narrower than uvicorn's
+        app,
         ws="websockets-sansio",
-        lifespan="off",
         access_log=False,
         log_config=None,
         server_header=False,
         proxy_headers=False,
         ws_max_size=LONGEST_MESSAGE,
+        # What passes here goes to this machine mostly: packing it costs more than it saves.
         ws_per_message_deflate=False,
-        ws_ping_interval=PING,
-        ws_ping_timeout=PING,
-        timeout_graceful_shutdown=GRACE,
+        **more,
     )
     return Server(config)
 

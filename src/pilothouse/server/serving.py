@@ -15,7 +15,7 @@ from socket import socket
 from typing import TYPE_CHECKING, Any, Final
 
 from pilothouse import __version__
-from pilothouse.doors.listening import LONGEST_MESSAGE
+from pilothouse.doors.listening import make_server
 from pilothouse.errors import ServerError
 from pilothouse.settings import Settings
 
@@ -220,32 +220,10 @@ def _first_request(settings: Settings, address: str) -> str:
 
 
 def _server(settings: Settings, app: _Entrance, started: Callable[[], None]) -> uvicorn.Server:
-    import uvicorn  # costs a tenth of a second, and commands that only look need none of it
-
-    class Server(uvicorn.Server):
-        @contextmanager
-        def capture_signals(self) -> Generator[None]:
-            """Signals are ours: uvicorn would raise them again once it has ended."""
-            yield
-
-        async def startup(self, sockets: list[socket] | None = None) -> None:
-            await super().startup(sockets)
-            if self.started:
-                started()
-
-    config = uvicorn.Config(
-        app,  # pyright: ignore[reportArgumentType]  # our ASGI types are narrower than uvicorn's
-        ws="websockets-sansio",
-        access_log=False,
-        log_config=None,
-        server_header=False,
-        proxy_headers=False,
-        # A relay never splits a line. The API has a limit of its own.
-        ws_max_size=LONGEST_MESSAGE,
-        # Events go to this machine: packing them costs more than it saves.
-        ws_per_message_deflate=False,
+    return make_server(
+        app,
+        started,
         timeout_graceful_shutdown=GRACE,
         ssl_certfile=settings.tls_cert,
         ssl_keyfile=settings.tls_key,
     )
-    return Server(config)
