@@ -27,7 +27,7 @@ class Passage:
     def connected(self) -> bool:
         return self._is_there.pop(0) if len(self._is_there) > 1 else self._is_there[0]
 
-    def lost(self, reason: str) -> None:
+    def give_up(self, reason: str) -> None:
         if not self.lost_because.done():
             self.lost_because.set_result(reason)
 

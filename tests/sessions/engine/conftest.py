@@ -1,7 +1,7 @@
 """The end-to-end suite: behind its engine is the simulator, then the real CLI.
 
-`--via` tells how each of them is reached. Without it, both are over pipes, and the simulator is
-behind a relay, too.
+`--via` tells how each of them is reached. Without it, both are over pipes; what everybody does
+with a session is done with the simulator behind a relay, too.
 """
 
 from __future__ import annotations
@@ -50,7 +50,6 @@ WAYS = {
     None: [
         pytest.param(("simulated", "stdio"), id="simulated"),
         pytest.param(("real", "stdio"), id="real", marks=REAL),
-        pytest.param(("simulated", "relay"), id="relayed"),
     ],
     "stdio": [("simulated", "stdio"), pytest.param(("real", "stdio"), marks=REAL)],
     "relay": [("simulated", "relay"), pytest.param(("real", "relay"), marks=REAL)],
@@ -58,9 +57,17 @@ WAYS = {
 }
 
 
+RELAYED = pytest.param(("simulated", "relay"), id="relayed")
+RELAYED_TOO = ("test_talking", "test_questions")
+
+
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "house" in metafunc.fixturenames:
-        metafunc.parametrize("house", WAYS[metafunc.config.getoption("via")], indirect=True)
+    if "house" not in metafunc.fixturenames:
+        return
+    via = metafunc.config.getoption("via")
+    is_relayed_too = via is None and metafunc.module.__name__.endswith(RELAYED_TOO)
+    ways = [*WAYS[via], RELAYED] if is_relayed_too else WAYS[via]
+    metafunc.parametrize("house", ways, indirect=True)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
