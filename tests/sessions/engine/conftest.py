@@ -65,7 +65,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "house" not in metafunc.fixturenames:
         return
     via = metafunc.config.getoption("via")
-    is_relayed_too = via is None and metafunc.module.__name__.endswith(RELAYED_TOO)
+    is_relayed_too = via is None and metafunc.definition.path.stem in RELAYED_TOO
     ways = [*WAYS[via], RELAYED] if is_relayed_too else WAYS[via]
     metafunc.parametrize("house", ways, indirect=True)
 
