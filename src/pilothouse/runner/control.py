@@ -107,6 +107,7 @@ class Control:
             self._listener.unserved(reason)
             if (refusal := self._refusal(code)) is not None:
                 return refusal
+            # The back-off: a server that is away is not asked without a pause.
             await asyncio.sleep(self._delay(code))
 
     def _refusal(self, code: int | None) -> str | None:

@@ -141,6 +141,7 @@ def _up(folder: Path, pid: int) -> Found:
             return found
         if not is_there:
             raise SpawnFailed("the relay", last_words(folder))
+        # In a thread of its own: a file of another process, of which nothing tells.
         time.sleep(LOOK)
     # Before it is left to itself: nobody would know of it.
     with suppress(ProcessLookupError):

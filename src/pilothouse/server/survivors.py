@@ -79,6 +79,7 @@ def end(settings: Settings) -> set[str]:
     while left := [found.relay_pid for found in asked if _runs(found)]:
         if time.monotonic() > until:
             raise ServerError(_not_ended(left))
+        # No children of ours: nothing tells of their end.
         time.sleep(LOOK_AGAIN_AFTER)
     return {found.session_id for found in asked}
 

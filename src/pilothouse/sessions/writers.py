@@ -105,6 +105,7 @@ class Writers:
             elif not _lock(descriptor, fcntl.LOCK_SH):
                 raise _taken(session_id, descriptor)
             else:
+                # Somebody only looks, for a moment; locks tell nobody that they are free.
                 time.sleep(TRY_AGAIN_AFTER)
             os.close(descriptor)
         raise SessionTaken(f"session {session_id} is being locked", advice="try again")
