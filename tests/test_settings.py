@@ -141,6 +141,7 @@ WRONG: list[tuple[str, str]] = [
     ("origins", "https://a.example/path"),
     ("otel_endpoint", "localhost"),
     ("simulate", "maybe"),
+    ("mcp_answers", "nobody"),
 ]
 
 
@@ -249,6 +250,7 @@ def every_setting_given() -> dict[str, Any]:
         "insecure": True,
         "otel_endpoint": "http://o:1",
         "simulate": "never",
+        "mcp_answers": "person",
         "partials": False,
         "controls": ["x", "y"],
     }

@@ -20,6 +20,7 @@ __all__ = ["CONFIG_VARIABLE", "Settings", "load"]
 CONFIG_VARIABLE: Final = "PILOTHOUSE_CONFIG"
 
 Simulate = Literal["auto", "always", "never"]
+McpAnswers = Literal["anyone", "person"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
@@ -58,6 +59,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     simulate: Simulate
     partials: bool
     controls: tuple[str, ...]
+    mcp_answers: McpAnswers
     sources: dict[str, str]
     """Where each came from: a file and its line, a variable, a flag, or `default`."""
 

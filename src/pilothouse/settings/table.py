@@ -276,6 +276,15 @@ TABLE: Final[tuple[Setting, ...]] = (
         "Control requests of the CLI that callers may send, besides those that are allowed anyway.",
         "none more",
     ),
+    Setting(
+        "mcp_answers",
+        "PILOTHOUSE_MCP_ANSWERS",
+        one_of("anyone", "person"),
+        "anyone",
+        "Who may answer questions over MCP: `anyone` who calls `claude_respond`, or only a "
+        "`person`, in a form that the MCP client shows. With `person` no caller can allow "
+        "beforehand what a person would be asked about, either.",
+    ),
 )
 ROWS: Final = {row.name: row for row in TABLE}
 
