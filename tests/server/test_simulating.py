@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from pilothouse.errors import ServerError
+from pilothouse.server.engines import open_engine, open_journal
 from pilothouse.server.simulating import choose
 from pilothouse.settings import load
 
@@ -41,6 +42,9 @@ def test_without_a_cli_the_simulator_is_used_and_the_user_told(env: dict[str, st
     assert choice.simulated
     assert "sessions run on the simulator: cli: " in choice.note
     assert "\n" not in choice.note
+    assert choice.lack is not None
+    assert choice.lack.startswith("sessions need the Claude Code CLI: cli_path names ")
+    assert "; install it: npm install -g @anthropic-ai/claude-code" in choice.lack
 
 
 def test_without_a_credential_the_simulator_is_used_and_the_user_told(
@@ -49,6 +53,16 @@ def test_without_a_credential_the_simulator_is_used_and_the_user_told(
     choice = choose(load(env=env), env)
     assert choice.simulated
     assert "credential: none found; run `claude` once and sign in" in choice.note
+    assert choice.lack is not None
+    assert choice.lack.startswith("Claude Code is not signed in: none found; run `claude` once")
+
+
+async def test_an_engine_tells_what_it_lacks(env: dict[str, str]) -> None:
+    choice = choose(load(env=env), env)
+    engine = await open_engine(choice, await open_journal(None))
+    health = await engine.health()
+    await engine.aclose()
+    assert (health.ok, health.simulated, health.lack) == (True, True, choice.lack)
 
 
 def test_with_both_the_cli_of_the_user_is_used(env: dict[str, str], cli: Path) -> None:
@@ -56,14 +70,15 @@ def test_with_both_the_cli_of_the_user_is_used(env: dict[str, str], cli: Path) -
     choice = choose(load(env=env), env)
     assert not choice.simulated
     assert choice.cli_path == cli
-    assert choice.note == ""
+    assert (choice.note, choice.lack) == ("", None)
     assert choice.env["ANTHROPIC_API_KEY"] == "x"
     assert "CLAUDE_CONFIG_DIR" not in choice.env
 
 
 def test_the_setting_decides_before_what_was_found(env: dict[str, str], cli: Path) -> None:
     env["ANTHROPIC_API_KEY"] = "x"
-    assert choose(load(env=env, flags={"simulate": "always"}), env).simulated
+    wanted = choose(load(env=env, flags={"simulate": "always"}), env)
+    assert (wanted.simulated, wanted.lack) == (True, None)
     cli.unlink()
     with pytest.raises(ServerError, match="CLAUDE_CODE_PATH"):
         choose(load(env=env, flags={"simulate": "never"}), env)

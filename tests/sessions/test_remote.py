@@ -17,6 +17,7 @@ from msgspec import Raw
 from pilothouse import errors
 from pilothouse.sessions.answers import Allow, Choose, ClearContext, Deny, RevisePlan
 from pilothouse.sessions.contract import (
+    Ask,
     Batch,
     Caps,
     Engine,
@@ -61,13 +62,22 @@ async def prepared() -> FakeEngine:
     engine = FakeEngine()
     await engine.start(Start(prompt="hello", cwd="/", label="first"))
     await engine.add_runner("attic")
-    for _ in range(3):
-        engine.ask(S)
+    for foreign in (False, False, True):
+        engine.pose(S, foreign=foreign)
     await engine.say(S, Say(content="one more"))
     return engine
 
 
 OPTIONS = SessionOptions(model="m", mode="plan", env={"A": "é"}, flags={"debug": None})
+ASK = Ask(
+    tool_name="Bash",
+    tool_use_id="u",
+    input={"command": "make", "é": [None]},
+    cwd="/w",
+    session_id="a-guest",
+    label="claude -p",
+    wait_s=0.0,
+)
 VERBS: dict[str, Verb] = {
     "start": lambda e: e.start(Start(prompt="x", cwd="/w", options=OPTIONS, key="k")),
     "start with blocks": lambda e: e.start(
@@ -83,6 +93,9 @@ VERBS: dict[str, Verb] = {
     "revise": lambda e: e.answer("q-3", RevisePlan(feedback="more", images=[{"type": "image"}])),
     "clear": lambda e: e.answer("q-3", ClearContext()),
     "answer nothing": lambda e: e.answer("q-77", Deny()),
+    "ask": lambda e: e.ask(ASK),
+    "withdraw": lambda e: e.withdraw("q-5", "it has gone"),
+    "withdraw what is not a guest's": lambda e: e.withdraw("q-3", "it has gone"),
     "interrupt": lambda e: e.interrupt(S),
     "stop": lambda e: e.stop(S),
     "stop_all": lambda e: e.stop_all(),
@@ -107,6 +120,7 @@ VERBS: dict[str, Verb] = {
     "control": lambda e: e.control(S, "get_settings", {"a": {"b": None}}),
     "control refused": lambda e: e.control(S, "shutdown", {}),
     "status": lambda e: e.status(S, output_lines=2),
+    "status after a cursor": lambda e: e.status(S, output_lines=2, after=3),
     "status of nobody": lambda e: e.status("nobody"),
     "status of a trick": lambda e: e.status("nobody"),
     "list": lambda e: e.list(),

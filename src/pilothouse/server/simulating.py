@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
@@ -12,6 +12,9 @@ from pilothouse.errors import ServerError
 from pilothouse.settings import Settings
 
 from .runtime import usable
+
+if TYPE_CHECKING:
+    from pilothouse.client.doctor import Finding
 
 __all__ = ["Choice", "choose", "journal_path"]
 
@@ -28,6 +31,8 @@ class Choice(NamedTuple):
     journal: Path
     note: str = ""
     """One line for the user: why the simulator is used."""
+    lack: str | None = None
+    """What keeps sessions from running on a CLI, where nobody asked for the simulator."""
 
 
 def choose(settings: Settings, env: Mapping[str, str]) -> Choice:
@@ -48,7 +53,16 @@ def choose(settings: Settings, env: Mapping[str, str]) -> Choice:
     told = f"{lack.name}: {lack.text.partition(';')[0]}; {lack.advice}"
     if settings.simulate == "never":
         raise ServerError(f"{told}, or set simulate to auto")
-    return _simulator(settings, env, f"sessions run on the simulator: {told}")
+    choice = _simulator(settings, env, f"sessions run on the simulator: {told}")
+    return choice._replace(lack=_lack(lack))
+
+
+def _lack(found: Finding) -> str:
+    """What is missing and how to get it, for somebody who wanted a session."""
+    text = found.text.partition(";")[0]
+    if found.name == "credential":
+        return f"Claude Code is not signed in: {text}; {found.advice}"
+    return f"sessions need the Claude Code CLI: {text}; install it: {found.advice}"
 
 
 def journal_path(settings: Settings, *, simulated: bool) -> Path:

@@ -31,7 +31,7 @@ from pilothouse.protocol.wire import as_object, members
 
 from .contract import ContextUsed, RateLimit, Retry, Subagent, Tokens, ToolRun
 
-__all__ = ["RECENT", "Activity", "headline", "tokens_of"]
+__all__ = ["RECENT", "Activity", "headline", "runs_in", "tokens_of"]
 
 RECENT: Final = 10
 """How many tools that ended are remembered."""
@@ -122,19 +122,8 @@ class Activity(Struct, omit_defaults=True):
 
     def assistant(self, message: AssistantMessage, at: int) -> None:
         self.retry = None
-        agent = message.parent_tool_use_id
-        named = message.subagent_type or message.agent_id or agent
-        for block in message.content:
-            if isinstance(block, ToolUseBlock):
-                self.running[block.id] = ToolRun(
-                    id=block.id,
-                    name=block.name,
-                    state="running",
-                    detail=_detail(block.input),
-                    since=at,
-                    agent=named if agent is not None else None,
-                )
-        if agent is None and message.message.model != SYNTHETIC:
+        self.running.update({run.id: run for run in runs_in(message, at)})
+        if message.parent_tool_use_id is None and message.message.model != SYNTHETIC:
             self.model = message.message.model
             self._context_of(message.message.usage)
 
@@ -210,6 +199,24 @@ _STEPS: Final[dict[type[Any], _Step]] = {
 
 FOLLOWED: Final = frozenset(_STEPS)
 """The kinds of message that tell something here."""
+
+
+def runs_in(message: AssistantMessage, at: int) -> list[ToolRun]:
+    """The tools that begin with this message."""
+    agent = message.parent_tool_use_id
+    named = message.subagent_type or message.agent_id or agent
+    return [
+        ToolRun(
+            id=block.id,
+            name=block.name,
+            state="running",
+            detail=_detail(block.input),
+            since=at,
+            agent=named if agent is not None else None,
+        )
+        for block in message.content
+        if isinstance(block, ToolUseBlock)
+    ]
 
 
 def tokens_of(usage: TokenUsage) -> Tokens:

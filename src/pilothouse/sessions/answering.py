@@ -75,13 +75,20 @@ class Answering(Talking):
     ) -> Answered:
         asked_by = session.asking
         await session.write(_settling(question, answer, by)).committed
-        session.answer(question.id, answer)
+        self._give(session, question, answer)
         if session.asking is not asked_by and session.view.ending.signal == "died":
             return await self._restate(session, question, answer)
         if isinstance(answer, RevisePlan) and answer.images:
             content = _with_images("The images that belong to the feedback:", answer)
             await self.tell(session, Say(content=content), by="engine")
         return await self._answered(session, question)
+
+    def _give(self, session: Session, question: Question, answer: Answer) -> None:
+        """Let whoever asked have an answer that is committed."""
+        if question.foreign:
+            self.guests.give(question, answer)
+        else:
+            session.answer(question.id, answer)
 
     async def _decide(
         self, session: Session, question: Question, answer: Answer, by: str
@@ -137,7 +144,7 @@ class Answering(Talking):
         settled = _settling(question, answer, by)
         linked = SessionLinked(successor=new.session_id)
         await self.keep_new(new, [record, said], before=[(view, settled), (view, linked)])
-        session.answer(question.id, answer)
+        self._give(session, question, answer)
         try:
             await session.stop()
         finally:

@@ -44,7 +44,10 @@ class Asking:
         bypass_allowed: bool,
         spawn: Spawn,
         asked_before: Callable[[str], Awaitable[Question | None]] | None = None,
+        foreign: bool = False,
+        opened: Callable[[str], None] = lambda _: None,
     ) -> None:
+        """`foreign`: the CLI is not the engine's. `opened` is told of a question that is kept."""
         self._scribe = scribe
         self._view = view
         self._policy = policy
@@ -53,6 +56,8 @@ class Asking:
         self._spawn = spawn
         self._judging = asyncio.Lock()
         self._asked_before = asked_before
+        self._foreign = foreign
+        self._opened = opened
         self._closed = False
         self._left = False
         self._waiting: dict[str, asyncio.Future[Answer]] = {}
@@ -63,9 +68,14 @@ class Asking:
         """What a client is given to answer its CLI with."""
         return {"on_permission": self.permission, "on_elicitation": self.elicitation}
 
-    async def permission(self, request: PermissionRequest) -> ClientAnswer:
-        """May this tool run, is this plan right, which option?"""
-        answer = settled(request, await self._ask(request))
+    async def permission(
+        self, request: PermissionRequest, *, cwd: str | None = None
+    ) -> ClientAnswer:
+        """May this tool run, is this plan right, which option?
+
+        `cwd`: where it is asked, if that is not where the session began.
+        """
+        answer = settled(request, await self._ask(request, cwd))
         rules = session_rules(request, answer)
         if rules:
             self._scribe.write(self._view, RulesKept(rules=rules))
@@ -93,8 +103,10 @@ class Asking:
         self._left = True
         self.close()
 
-    async def _ask(self, request: PermissionRequest | ElicitationRequest) -> Answer:
-        posed = self._posed(request)
+    async def _ask(
+        self, request: PermissionRequest | ElicitationRequest, cwd: str | None = None
+    ) -> Answer:
+        posed = self._posed(request, cwd or self._view.cwd)
         known = await self._known(posed.id)
         if known is not None:
             return _given(known) if known.state != "open" else await self._answered(known)
@@ -121,6 +133,7 @@ class Asking:
         try:
             if opening:
                 await self._scribe.write(self._view, *opening).committed
+            self._opened(question.id)
             self._start_clock(question)
             return await waiting
         except asyncio.CancelledError:
@@ -131,17 +144,18 @@ class Asking:
             self._waiting.pop(question.id, None)
             self._stop_clock(question.id)
 
-    def _posed(self, request: PermissionRequest | ElicitationRequest) -> Question:
+    def _posed(self, request: PermissionRequest | ElicitationRequest, cwd: str) -> Question:
         now = self._scribe.clock()
         return pose(
             request,
             session_id=self._view.session_id,
-            cwd=self._view.cwd,
+            cwd=cwd,
             label=self._view.label,
             mode=self._view.mode,
             now=now,
             expires_at=now + self._timeout_ms if self._timeout_ms else None,
             bypass_allowed=self._bypass_allowed,
+            foreign=self._foreign,
         )
 
     async def _judged(self, question: Question) -> tuple[Question, Decision]:

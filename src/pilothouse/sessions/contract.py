@@ -19,6 +19,8 @@ from .answers import Answer
 __all__ = [
     "AllStopped",
     "Answered",
+    "Ask",
+    "Asked",
     "Batch",
     "Cancelled",
     "Caps",
@@ -73,6 +75,8 @@ QuestionFilter = Literal["decidable", "open", "answered", "withdrawn", "expired"
 JsonObject = dict[str, Any]
 Content = str | list[JsonObject]
 """A text, or content blocks as the Messages API has them."""
+ID: Final = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
+"""What the id of a session, of a question or of a message looks like."""
 LONGEST_WORD: Final = 256
 Word = Annotated[str, Meta(min_length=1, max_length=LONGEST_WORD)]
 """A label or an idempotency key."""
@@ -317,6 +321,8 @@ class Question(_Told, frozen=True):
     closed_because: str | None = None
     decidable: bool = True
     """It takes an answer: it is open, or its CLI died before anybody had answered."""
+    foreign: bool = False
+    """The CLI that asks is not the engine's."""
     cwd: str | None = None
     label: str | None = None
     mode: str | None = None
@@ -332,6 +338,31 @@ class Answered(_Told, frozen=True):
     repeated: bool = False
     new_session_id: str | None = None
     """The session that implements the plan, after `clear_context`."""
+
+
+class Ask(_Given, frozen=True):
+    """What a CLI asks that is not the engine's: somebody else started it, with a permission tool.
+
+    Who asks comes again with the same request as long as it waits. Once nobody does, the question
+    is withdrawn.
+    """
+
+    tool_name: Word
+    tool_use_id: Word
+    """With the session it names the ask: the same ask is the same question."""
+    input: JsonObject
+    cwd: str
+    session_id: Annotated[str, Meta(pattern=ID)]
+    """The CLI's own id of its conversation, or one that whoever asks has made for it."""
+    label: Word | None = None
+    wait_s: Annotated[float, Meta(ge=0, le=60)] = 25.0
+    """How long to wait for an answer before the question is told as it is."""
+
+
+class Asked(_Told, frozen=True):
+    question: Question
+    response: JsonObject | None = None
+    """What the CLI is told, as its permission tool's result; None: nobody has answered yet."""
 
 
 # Status
@@ -434,6 +465,8 @@ class Status(_Told, frozen=True):
     """The text of the last turn that ended."""
     output: list[str] = field(default_factory=list[str])
     """The last lines of text of the model's, when they were asked for."""
+    foreign: bool = False
+    """Its CLI is not the engine's; it asks here, and can be told nothing else while it is there."""
     parent: str | None = None
     """The session it was forked from, or whose plan it implements."""
     successor: str | None = None
@@ -455,6 +488,8 @@ class Listed(_Told, frozen=True):
     questions: int = 0
     cost_usd: float | None = None
     interactive: bool = False
+    foreign: bool = False
+    """Its CLI is not the engine's, and asks here."""
     source: Literal["engine", "transcript"] = "engine"
 
 
@@ -553,6 +588,8 @@ class Health(_Told, frozen=True):
     simulated: bool
     started_at: int
     problem: str | None = None
+    lack: str | None = None
+    """Why sessions run on the simulator although nobody wanted that: no CLI, or not signed in."""
     states: dict[str, int] = field(default_factory=dict[str, int])
     """How many of the sessions are in each state."""
 
@@ -567,6 +604,8 @@ class Engine(Protocol):
     async def say(self, session_id: str, request: Say) -> Said: ...
     async def cancel(self, session_id: str, prompt_id: str) -> Cancelled: ...
     async def answer(self, question_id: str, answer: Answer, *, by: str = "person") -> Answered: ...
+    async def ask(self, request: Ask) -> Asked: ...
+    async def withdraw(self, question_id: str, because: str) -> Question: ...
     async def interrupt(self, session_id: str) -> Interrupted: ...
     async def stop(self, session_id: str) -> Stopped: ...
     async def stop_all(self) -> AllStopped: ...
@@ -591,7 +630,9 @@ class Engine(Protocol):
     async def models(self, session_id: str) -> list[JsonObject]: ...
     async def control(self, session_id: str, subtype: str, fields: JsonObject) -> JsonObject: ...
 
-    async def status(self, session_id: str, *, output_lines: int = 0) -> Status: ...
+    async def status(
+        self, session_id: str, *, output_lines: int = 0, after: int | None = None
+    ) -> Status: ...
     async def list(
         self, *, cwd: str | None = None, limit: int = 50, offset: int = 0, live: bool = False
     ) -> Listing: ...

@@ -3,6 +3,7 @@
     Registry        which sessions there are and which may run
       Talking       start, say, cancel, interrupt, stop, fork, set_mode
         Answering   answer
+        Hosting     ask, withdraw: CLIs that are not the engine's
         Controlling what a live CLI is asked
       Reporting     status, list, read, watch, policy, cost, health
       Machines      runners
@@ -18,6 +19,7 @@ from pilothouse.settings import Settings
 
 from .answering import Answering
 from .control import Controlling
+from .hosting import Hosting
 from .journal.contract import Journal
 from .journal.sqlite import SqliteJournal
 from .machines import Machines
@@ -26,7 +28,7 @@ from .reporting import Reporting
 __all__ = ["SessionEngine"]
 
 
-class SessionEngine(Answering, Controlling, Reporting, Machines):
+class SessionEngine(Answering, Hosting, Controlling, Reporting, Machines):
     """Implements `contract.Engine`."""
 
     @classmethod

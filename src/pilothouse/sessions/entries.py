@@ -79,7 +79,7 @@ class SessionStarted(Record, frozen=True, tag="session.started"):
     options: SessionOptions = SessionOptions()
     label: str | None = None
     caps: Caps = Caps()
-    origin: Literal["start", "fork", "plan", "adopted"] = "start"
+    origin: Literal["start", "fork", "plan", "adopted", "foreign"] = "start"
     parent: str | None = None
     fork_from: str | None = None
     """The conversation of the parent that it begins with."""

@@ -133,6 +133,16 @@ class Facts(Struct, omit_defaults=True):
         return [each for each in self.questions.values() if each.state == "open"]
 
     @property
+    def own_questions(self) -> list[Question]:
+        """The open questions of the engine's own CLI, which end with it."""
+        return [each for each in self.open_questions if not each.foreign]
+
+    @property
+    def foreign(self) -> bool:
+        """Its CLI is not the engine's."""
+        return self.origin == "foreign" or any(each.foreign for each in self.open_questions)
+
+    @property
     def retry(self) -> Retry | None:
         return self.activity.retry
 
@@ -193,6 +203,7 @@ class Facts(Struct, omit_defaults=True):
             queued=[each.told() for each in queued],
             result=self.result,
             output=list(output),
+            foreign=self.foreign,
             parent=self.parent,
             successor=self.successor,
             caps=self.caps,
@@ -211,6 +222,7 @@ class Facts(Struct, omit_defaults=True):
             label=self.label,
             questions=len(self.questions),
             cost_usd=self.cost_usd,
+            foreign=self.foreign,
         )
 
 

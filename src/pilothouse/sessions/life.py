@@ -76,6 +76,11 @@ class Life(ABC):
         return bool(self._writers) and self._closing is None
 
     @property
+    def is_held(self) -> bool:
+        """Whether a CLI of ours is alive, about to be, or on its way out."""
+        return bool(self._writers)
+
+    @property
     def is_at_work(self) -> bool:
         """Whether anything of it is yet to come: a CLI's end, an answer, a queued message."""
         view = self.view
@@ -120,6 +125,7 @@ class Life(ABC):
             continue
         if self._services.is_closing:
             raise NotNow("the server is stopping", advice="start it again, then repeat this")
+        self._services.check_alone(self.session_id)
         if self.has_cli:
             return
         if self.view.cwd and not self.machine:
@@ -220,7 +226,7 @@ class Life(ABC):
         if self._called_off:
             raise NotNow("its start was called off")
         self._passage = passage = services.passages.begin(view, self, self._locks)
-        self._asking = asking = self._new_asking()
+        self._asking = asking = self.new_asking()
         client = self._new_client(asking, conversation)
         resumed = "resume" in conversation and not conversation.get("fork_session", False)
         return client, CLIStarted(
@@ -231,7 +237,8 @@ class Life(ABC):
             machine=passage.machine,
         )
 
-    def _new_asking(self, **more: Any) -> Asking:
+    def new_asking(self, **more: Any) -> Asking:
+        """Where a CLI waits for the answers to what it asks in this session."""
         services = self._services
         return Asking(
             self._scribe,
@@ -410,7 +417,7 @@ class Life(ABC):
         because = f"Claude Code has ended before anybody answered: {reason}"
         return [
             QuestionClosed(id=each.id, state="withdrawn", because=because, decidable=True)
-            for each in self.view.open_questions
+            for each in self.view.own_questions
         ]
 
     def _turn_ended(self, turn: Turn) -> None:

@@ -58,7 +58,7 @@ class Outliving(Life, ABC):
         for each in dict.fromkeys([self.session_id, view.claude_session_id]):
             self._writers[each] = services.writers.take_up(each)
         past = await recall(services.journal, view, row.refs)
-        self._asking = self._new_asking(asked_before=services.journal.question)
+        self._asking = self.new_asking(asked_before=services.journal.question)
         self._mend_withdrawn(self._asking, past)
         self._client = client = self._new_client(self._asking, {})
         await client.attach(past)
@@ -88,7 +88,7 @@ class Outliving(Life, ABC):
     def _mend_withdrawn(self, asking: Asking, past: Past) -> None:
         """Make up for what was cut off between the CLI's taking back and the record of it."""
         asked = {question_id(self.session_id, each.request_id) for each in past.asked}
-        for question in self.view.open_questions:
+        for question in self.view.own_questions:
             if question.id not in asked:
                 asking.withdraw(question.id)
 

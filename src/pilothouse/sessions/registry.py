@@ -13,6 +13,7 @@ from pilothouse.client.client import Client, Sink
 from pilothouse.client.options import Options
 from pilothouse.errors import (
     CapReached,
+    NotNow,
     PilothouseError,
     Refused,
     TooManySessions,
@@ -24,6 +25,7 @@ from pilothouse.settings import Settings
 from .contract import Question
 from .entries import AnyRecord, SessionStarted
 from .gate import OperatorGate
+from .guests import Guests
 from .history import History
 from .journal.contract import Journal, KeyRow, Snapshot
 from .keys import Keys
@@ -61,6 +63,7 @@ class Registry:
         *,
         cli_path: str | Path | None = None,
         simulated: bool = False,
+        lack: str | None = None,
         env: Mapping[str, str] | None = None,
         inherit_env: bool = True,
         make_client: ClientMaker = _client,
@@ -90,11 +93,14 @@ class Registry:
             turn_ended=self._count,
             check_caps=self.check_caps,
             is_capped=self.is_capped,
+            check_alone=lambda session_id: self.guests.check_absent(session_id),
             cli_path=cli_path or settings.cli_path,
             simulated=simulated,
+            lack=lack,
             env=dict(env or {}),
             inherit_env=inherit_env,
         )
+        self.guests = Guests(self.services)
 
     # Life
 
@@ -109,6 +115,7 @@ class Registry:
             lost = await self._taken_up(session)
             if lost:
                 session.lost(lost)
+            self.guests.expect(session)
         self.services.passages.tidy({each.view.run for each in self.sessions.values()})
         self._finish_plans()
         self._housekeeping = [
@@ -119,7 +126,7 @@ class Registry:
     async def _taken_up(self, session: Session) -> str:
         """Why a session has lost its CLI; empty if it rests, or its CLI goes on."""
         view = session.view
-        if not (view.live or view.busy or view.open_questions):
+        if not (view.live or view.busy or view.own_questions):
             return ""
         if not view.run:
             return "the server ended"
@@ -191,6 +198,7 @@ class Registry:
         log.error(
             "nothing can be kept any more, so every CLI is let go of: %s", self.journal.failed
         )
+        self.guests.leave()
         await self._let_go("nothing can be kept")
 
     async def aclose(self) -> None:
@@ -199,6 +207,7 @@ class Registry:
         self.services.is_closing = True
         for task in self._housekeeping:
             task.cancel()
+        self.guests.leave()
         await self._let_go("the server stopped")
         await self.services.tasks.settle()
         await self.journal.aclose()
@@ -219,12 +228,21 @@ class Registry:
     # Which session
 
     async def known(self, session_id: str) -> Session:
-        return await self.session(session_id, adopt=False)
+        """One of ours whose CLI, if it has one, is ours as well."""
+        session = await self.session(session_id, adopt=False)
+        self.guests.check_absent(session.session_id)
+        return session
+
+    def held(self, session_id: str) -> Session | None:
+        """One of ours, by its own id or by that of its conversation."""
+        return self.sessions.get(session_id) or self._conversing(session_id)
 
     async def session(self, session_id: str, *, adopt: bool = True) -> Session:
         """One of ours, or one that was made elsewhere and has a transcript."""
-        session = self.sessions.get(session_id) or self._conversing(session_id)
+        session = self.held(session_id)
         if session is not None:
+            if adopt:
+                await self._make_ours(session)
             return session
         found = await self.services.history.find(session_id) if adopt else None
         if found is None or found.cwd is None:
@@ -241,6 +259,29 @@ class Registry:
         session = self.sessions[session_id] = Session(self.services, view)
         await session.write(record).committed
         return session
+
+    async def _make_ours(self, session: Session) -> None:
+        """Make sure that a CLI of ours may go on with a session."""
+        view = session.view
+        self.guests.check_absent(session.session_id)
+        if view.origin != "foreign":
+            return
+        found = await self.services.history.find(view.claude_session_id)
+        if found is None:
+            raise NotNow(
+                f"the conversation of session {session.session_id} is not on this machine",
+                advice="go on with it where it was begun",
+            )
+        self.guests.check_absent(session.session_id)
+        if view.origin == "foreign":
+            record = SessionStarted(
+                cwd=view.cwd,
+                label=view.label,
+                origin="adopted",
+                title=view.title or found.title,
+                claude_session_id=view.claude_session_id,
+            )
+            await session.write(record).committed
 
     def _conversing(self, claude_id: str) -> Session | None:
         """The session whose conversation the CLI calls so, after /clear say."""

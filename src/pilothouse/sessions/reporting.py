@@ -7,12 +7,15 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from typing import Literal, TypeVar
 
+from msgspec.structs import replace
+
 from pilothouse import __version__
 
 from .contract import (
     Batch,
     CostReport,
     DryRun,
+    Event,
     Health,
     JsonObject,
     Listing,
@@ -20,9 +23,10 @@ from .contract import (
     Question,
     QuestionFilter,
     Status,
+    ToolRun,
 )
 from .listing import merged
-from .output import lines_of
+from .output import EndedTools, lines_of
 from .policy import dry_run
 from .redaction import tellable
 from .registry import PAGE, Registry
@@ -30,19 +34,44 @@ from .registry import PAGE, Registry
 __all__ = ["Reporting"]
 
 T = TypeVar("T")
+Tools = list[ToolRun]
 
 
 class Reporting(Registry):
     """Tells what there is."""
 
-    async def status(self, session_id: str, *, output_lines: int = 0) -> Status:
-        """Everything about one session at this moment."""
+    async def status(
+        self, session_id: str, *, output_lines: int = 0, after: int | None = None
+    ) -> Status:
+        """Everything about one session at this moment.
+
+        With a cursor its output and the tools that ended are those after it.
+        """
         session = await self.session(session_id, adopt=False)
-        if not output_lines:
-            return await self._once_kept(session.status())
+        told = await self._once_kept(session.status())
+        if not output_lines and after is None:
+            return told
         limit = self.services.settings.event_buffer_size
-        batch = await self.journal.read_back(None, session_id=session_id, limit=limit)
-        return await self._once_kept(session.status(lines_of(batch.events, output_lines)))
+        # No entry that came meanwhile: whoever goes on from this cursor must not miss it.
+        batch = await self.journal.read_back(
+            told.cursor + 1, session_id=told.session_id, limit=limit
+        )
+        told = replace(told, output=lines_of(batch.events, output_lines, after or 0))
+        if after is None:
+            return told
+        return replace(told, recent_tools=await self._ended(told, batch.events, after))
+
+    async def _ended(self, told: Status, events: Sequence[Event], after: int) -> Tools:
+        """The tools that ended after the cursor, as far as the newest entries tell."""
+        ended = EndedTools()
+        ended.follow(events, {run.id for run in told.running_tools})
+        known = {run.id: run for run in told.recent_tools}
+        wanted = [name for name in ended.unnamed(after) if name not in known]
+        if wanted:
+            words = [name.encode() for name in wanted]
+            lines = await self.journal.lines_with(0, words, session_id=told.session_id)
+            ended.name(lines, wanted)
+        return ended.told(after, known)
 
     async def list(
         self, *, cwd: str | None = None, limit: int = 50, offset: int = 0, live: bool = False
@@ -124,6 +153,7 @@ class Reporting(Registry):
             simulated=self.services.simulated,
             started_at=self.started_at,
             problem=None if failed is None else str(failed),
+            lack=self.services.lack,
             states=dict(Counter(view.state for view in views)),
         )
 

@@ -93,8 +93,12 @@ class Services:
     check_caps: Callable[[View], None]
     """Raises CapReached where no further turn may begin."""
     is_capped: Callable[[View], bool]
+    check_alone: Callable[[str], None]
+    """Raises NotNow where a CLI that is not the engine's works in the session."""
     cli_path: str | Path | None = None
     simulated: bool = False
+    lack: str | None = None
+    """Why sessions run on the simulator although nobody wanted that."""
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     inherit_env: bool = True
     tasks: Tasks = field(default_factory=Tasks)

@@ -71,7 +71,7 @@ from .journal.contract import Snapshot
 from .machine import Signal, step
 from .questions import closed
 
-__all__ = ["QueuedPrompt", "View", "record_of"]
+__all__ = ["QueuedPrompt", "View", "is_refusal", "record_of"]
 
 RESULT: Final = 20_000
 """As many characters of a turn's text as are kept at hand; the journal has all of it."""
@@ -339,7 +339,7 @@ class View(Facts):
             self.questions[record.id] = closed(question, record, self.updated_at)
         else:
             del self.questions[record.id]
-        if question.tool_use_id and (record.state == "expired" or isinstance(record.answer, _NO)):
+        if question.tool_use_id and is_refusal(record):
             self.activity.deny(question.tool_use_id)
         self._resolve()
 
@@ -452,6 +452,11 @@ class View(Facts):
         {*TurnTracker().follows, *activity.FOLLOWED, *_learns}
     )
     """The kinds of message that tell it something."""
+
+
+def is_refusal(record: QuestionClosed) -> bool:
+    """Whether the tool that was asked about does not run."""
+    return record.state == "expired" or isinstance(record.answer, _NO)
 
 
 def record_of(turn: Turn) -> TurnEnded:

@@ -17,6 +17,8 @@ from pilothouse.sessions.answers import Answer
 from pilothouse.sessions.contract import (
     AllStopped,
     Answered,
+    Ask,
+    Asked,
     Batch,
     Cancelled,
     CostLine,
@@ -68,6 +70,11 @@ class FakeEngine:
         self.raises: Exception | None = None
         """What the next verb raises, for errors that need a CLI to come about."""
         self.reads = 0
+        self.waiting = 0
+        """How many asks wait for an answer."""
+        self.left = asyncio.Event()
+        """One of them has come to its end."""
+        self.lack: str | None = None
         self.closed = False
         self._ids = itertools.count(1)
         self._grown = asyncio.Event()
@@ -87,7 +94,8 @@ class FakeEngine:
         self.raises = error
         self._grown.set()
 
-    def ask(self, session_id: str) -> Question:
+    def pose(self, session_id: str, **more: Any) -> Question:
+        """A question of the session's."""
         number = next(self._ids)
         question = Question(
             id=f"q-{number}",
@@ -101,6 +109,7 @@ class FakeEngine:
             input={"command": "ls -l"},
             ways=[Way(id="yes", label="Yes", answer={"kind": "allow"})],
             opened_at=NOW,
+            **more,
         )
         self.asked[question.id] = question
         self.append(session_id, "question.opened", msgspec.json.encode(question))
@@ -173,6 +182,34 @@ class FakeEngine:
             raise errors.QuestionSettled("it was answered before", advice="see what was answered")
         session = question.session_id
         return Answered(question=question, state="active", session_id=session)
+
+    async def ask(self, request: Ask) -> Asked:
+        """Waits until the question is answered, however long that takes."""
+        self._maybe_raise()
+        use = request.tool_use_id
+        found = [each for each in self.asked.values() if each.tool_use_id == use]
+        id = (
+            found[0] if found else self.pose(request.session_id, tool_use_id=use, foreign=True)
+        ).id
+        self.waiting += 1
+        try:
+            while request.wait_s and self.asked[id].state == "open":
+                await self._grown.wait()
+        finally:
+            self.waiting -= 1
+            self.left.set()
+        question = self.asked[id]
+        response = None if question.state == "open" else {"behavior": "allow"}
+        return Asked(question=question, response=response)
+
+    async def withdraw(self, question_id: str, because: str) -> Question:
+        question = await self.question(question_id)
+        if not question.foreign:
+            raise errors.Refused("it is asked by a CLI of the engine's", advice="answer it")
+        if question.state == "open":
+            question = replace(question, state="withdrawn", closed_because=because)
+            self.asked[question_id] = question
+        return question
 
     async def interrupt(self, session_id: str) -> Interrupted:
         self._known(session_id)
@@ -249,9 +286,12 @@ class FakeEngine:
             raise errors.ControlRefused(f"{subtype} is not allowed", advice="use the verbs")
         return {"subtype": subtype, **fields}
 
-    async def status(self, session_id: str, *, output_lines: int = 0) -> Status:
+    async def status(
+        self, session_id: str, *, output_lines: int = 0, after: int | None = None
+    ) -> Status:
         status = self._known(session_id)
-        return replace(status, output=["line"] * min(output_lines, 3), cursor=self.cursor)
+        said = ["line"] * min(output_lines, 3) if after is None else [f"after {after}"]
+        return replace(status, output=said, cursor=self.cursor)
 
     async def list(
         self, *, cwd: str | None = None, limit: int = 50, offset: int = 0, live: bool = False
@@ -375,6 +415,7 @@ class FakeEngine:
             simulated=True,
             started_at=NOW,
             problem=self.problem,
+            lack=self.lack,
             states=Counter(each.state for each in self.sessions.values()),
         )
 

@@ -24,7 +24,8 @@ from .serving import BEARER, LIMIT, calling, make_app
 async def engine() -> FakeEngine:
     engine = FakeEngine()
     await engine.start(Start(prompt="hello", cwd="/"))
-    engine.ask("session-1")
+    engine.pose("session-1")
+    engine.pose("session-1", foreign=True)
     await engine.add_runner("attic")
     return engine
 
@@ -61,6 +62,19 @@ VERBS: dict[str, tuple[str, str, Any]] = {
     "questions": ("GET", "/api/questions?session_id=session-1&state=any", None),
     "question": ("GET", "/api/questions/q-3", None),
     "answer": ("POST", "/api/questions/q-3/answer?by=me", {"kind": "allow"}),
+    "ask": (
+        "POST",
+        "/api/asks",
+        {
+            "tool_name": "Bash",
+            "tool_use_id": "u",
+            "input": {},
+            "cwd": "/",
+            "session_id": "s",
+            "wait_s": 0,
+        },
+    ),
+    "withdraw": ("POST", "/api/questions/q-4/withdraw", {"because": "it has gone"}),
     "policy": ("GET", "/api/policy", None),
     "policy_dry_run": ("POST", "/api/policy/dry-run", {"text": "x = 1"}),
     "history": ("GET", "/api/history?limit=1", None),
@@ -94,6 +108,8 @@ async def test_a_queued_message_is_taken_back_once(http: httpx.AsyncClient) -> N
 async def test_parameters_reach_the_engine(http: httpx.AsyncClient) -> None:
     status = (await http.get(f"{S}?output_lines=2")).json()
     assert status["output"] == ["line", "line"]
+    status = (await http.get(f"{S}?output_lines=2&after=7")).json()
+    assert status["output"] == ["after 7"]
     cost = (await http.get("/api/cost?by=day&since=5")).json()
     assert (cost["by"], cost["lines"][0]["tokens"]["input"]) == ("day", 5)
     answered = (await http.post("/api/questions/q-3/answer?by=me", json={"kind": "skip"})).json()
@@ -471,9 +487,9 @@ async def test_metrics_count_what_there_is(http: httpx.AsyncClient) -> None:
         "pilothouse_sessions_live 1",
         'pilothouse_sessions{state="active"} 1',
         'pilothouse_sessions{state="done"} 0',
-        "pilothouse_questions_open 1",
-        "pilothouse_events_total 2",
-        "pilothouse_journal_cursor 2",
+        "pilothouse_questions_open 2",
+        "pilothouse_events_total 3",
+        "pilothouse_journal_cursor 3",
         "pilothouse_cost_today_usd 0.25",
         "pilothouse_watchers 0",
         f'pilothouse_http_requests_total{{method="GET",route="{path}",status="200"}} 1',

@@ -17,6 +17,7 @@ from websockets.typing import Subprotocol
 from pilothouse.errors import JournalError
 from pilothouse.faces.http import end_streams, streams
 from pilothouse.faces.http.frames import sse_chunk
+from pilothouse.sessions.answers import Allow
 from pilothouse.sessions.contract import Batch, Event, Gap, Start
 
 from .fake import FakeEngine
@@ -351,7 +352,7 @@ async def test_events_that_come_together_go_together(address: str, engine: FakeE
 async def test_a_socket_takes_prompts_answers_and_interrupts(
     address: str, engine: FakeEngine
 ) -> None:
-    question = engine.ask("session-1")
+    question = engine.pose("session-1")
     async with socket_to(address) as socket:
         said = await do(socket, do="say", session_id="session-1", content="more")
         assert (said["type"], said["result"]["queued"]) == ("done", True)
@@ -365,6 +366,69 @@ async def test_a_socket_takes_prompts_answers_and_interrupts(
         assert events["result"]["events"][0]["seq"] == 1
         started = await do(socket, do="start", prompt="x", cwd="/")
         assert started["result"]["state"] == "active"
+
+
+ASK = {
+    "tool_name": "Bash",
+    "tool_use_id": "u",
+    "input": {},
+    "cwd": "/",
+    "session_id": "a-guest",
+    "wait_s": 60,
+}
+
+
+async def asked(engine: FakeEngine) -> str:
+    """Wait until somebody asks; the id of the question."""
+    async with asyncio.timeout(DEADLINE):
+        async for batch in engine.watch(0):
+            if batch.events[-1].kind == "question.opened":
+                break
+    [question] = engine.asked.values()
+    return question.id
+
+
+async def test_an_ask_waits_for_its_answer(address: str, engine: FakeEngine) -> None:
+    async with httpx.AsyncClient(base_url=address, headers=BEARER, trust_env=False) as http:
+        asking = asyncio.create_task(http.post("/api/asks", json=ASK, timeout=DEADLINE))
+        question_id = await asked(engine)
+        assert engine.waiting == 1
+        await engine.answer(question_id, Allow())
+        told = (await asking).json()
+    assert (told["question"]["id"], told["response"]) == (question_id, {"behavior": "allow"})
+
+
+async def test_whoever_asks_and_leaves_waits_no_more(address: str, engine: FakeEngine) -> None:
+    async with httpx.AsyncClient(base_url=address, headers=BEARER, trust_env=False) as http:
+        asking = asyncio.create_task(http.post("/api/asks", json=ASK, timeout=DEADLINE))
+        question_id = await asked(engine)
+        asking.cancel()
+        await asyncio.wait([asking])
+    await asyncio.wait_for(engine.left.wait(), DEADLINE)
+    assert (engine.waiting, engine.asked[question_id].state) == (0, "open")
+
+
+async def test_whoever_asks_through_a_socket_that_closes_waits_no_more(
+    address: str, engine: FakeEngine
+) -> None:
+    async with socket_to(address) as socket:
+        await socket.send(json.dumps({"id": 7, "do": "ask", **ASK}))
+        await asked(engine)
+    await asyncio.wait_for(engine.left.wait(), DEADLINE)
+    assert engine.waiting == 0
+
+
+async def test_a_server_that_ends_sends_whoever_waits_to_the_next(engine: FakeEngine) -> None:
+    app = make_app(engine)
+    async with served(app) as address:
+        http = httpx.AsyncClient(base_url=address, headers=BEARER, trust_env=False)
+        async with http:
+            asking = asyncio.create_task(http.post("/api/asks", json=ASK, timeout=DEADLINE))
+            await asked(engine)
+            end_streams(app)
+            answer = await asking
+    assert (answer.status_code, answer.json()["code"]) == (503, "server-error")
+    assert engine.waiting == 0
 
 
 @pytest.mark.parametrize(

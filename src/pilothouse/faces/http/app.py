@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
 from litestar import Litestar, Request, Response, asgi, route
 from litestar.exceptions import HTTPException
-from litestar.types import ControllerRouterHandler, Method, Receive, Scope, Send
+from litestar.types import ASGIApp, ControllerRouterHandler, Method, Receive, Scope, Send
 
 from pilothouse.sessions.contract import Engine
 from pilothouse.sessions.remote.wire import PROBLEM
@@ -22,7 +23,7 @@ from .observing import Observed
 from .problems import Unacceptable, problem_of
 from .reading import check_path, read_body, read_query
 from .sockets import Sockets
-from .streams import Streams, serve_events
+from .streams import Streams, caller_left, serve_events, unless
 from .tracing import Tracing
 
 __all__ = ["create_app", "end_streams"]
@@ -40,15 +41,17 @@ def create_app(
     version: str,
     tracer: Tracing | None = None,
     stream_seconds: float | None = None,
+    mounts: Mapping[str, ASGIApp] = MappingProxyType({}),
 ) -> Litestar:
     """An ASGI application that gives an engine to whoever has the token.
 
     `stream_seconds`: how long an event stream or WebSocket may be open before its reader has to
-    come back with its cursor; for ever if left out.
+    come back with its cursor; for ever if left out. `mounts`: other applications behind the same
+    guard, each by its path.
     """
     face = _Face(engine, body_limit, version, tracer, Streams(stream_seconds))
     app = Litestar(
-        face.handlers(),
+        [*face.handlers(), *(_mounted(path, other) for path, other in mounts.items())],
         openapi_config=None,
         logging_config=None,
         exception_handlers={Exception: _answer_error},
@@ -121,7 +124,10 @@ class _Face:
         async def serve(request: Request[Any, Any, Any]) -> Response[bytes]:
             endpoint = methods[request.method]
             call = await self._read(endpoint, request)
-            result = await endpoint.call(self._engine, call)
+            work = endpoint.call(self._engine, call)
+            if endpoint.waits:
+                work = unless(work, _left(request.receive), self.streams.ending())
+            result = await work
             body = msgspec.json.encode(result)
             return Response(body, status_code=endpoint.status, media_type=JSON)
 
@@ -177,6 +183,20 @@ class _Face:
             await sockets.serve(scope, receive, send)
 
         return asgi("/api/ws", name="socket", copy_scope=False)(socket)
+
+
+async def _left(receive: Receive) -> Unacceptable:
+    """Wait until the caller is gone. Its request has been read."""
+    while (await receive())["type"] != "http.disconnect":
+        continue
+    return caller_left()
+
+
+def _mounted(path: str, other: ASGIApp) -> ControllerRouterHandler:
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        await other(scope, receive, send)
+
+    return asgi(path, copy_scope=False)(serve)
 
 
 def _get(path: str, answer: Any) -> ControllerRouterHandler:

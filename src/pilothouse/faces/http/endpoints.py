@@ -62,6 +62,8 @@ class Endpoint(Struct, frozen=True, kw_only=True):
     body_optional: bool = False
     keyed: bool = False
     """Takes an idempotency key, in the body or as a header."""
+    waits: bool = False
+    """It may take long, and is given up once its caller has left or the server ends."""
 
     @property
     def parameters(self) -> list[str]:
@@ -103,6 +105,12 @@ async def _answer(engine: Engine, call: Call) -> contract.Answered:
 def _questions(engine: Engine, call: Call) -> Awaitable[Any]:
     query: QuestionsQuery = call.query
     return engine.questions(session_id=query.session_id, state=query.state)
+
+
+def _status(engine: Engine, call: Call) -> Awaitable[contract.Status]:
+    query: StatusQuery = call.query
+    session_id = call.path["session_id"]
+    return engine.status(session_id, output_lines=query.output_lines, after=query.after)
 
 
 def _list(engine: Engine, call: Call) -> Awaitable[contract.Listing]:
@@ -179,9 +187,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         summary="Everything to know about a session at this moment",
         query=StatusQuery,
         gives=contract.Status,
-        call=lambda engine, call: engine.status(
-            call.path["session_id"], output_lines=call.query.output_lines
-        ),
+        call=_status,
     ),
     Endpoint(
         name="say",
@@ -374,6 +380,27 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         takes=Answer,
         gives=contract.Answered,
         call=_answer,
+    ),
+    Endpoint(
+        name="ask",
+        method="POST",
+        path="/api/asks",
+        summary="Ask for a CLI that somebody else has started, and wait a while for the answer",
+        tag="questions",
+        takes=contract.Ask,
+        gives=contract.Asked,
+        waits=True,
+        call=lambda engine, call: engine.ask(call.body),
+    ),
+    Endpoint(
+        name="withdraw",
+        method="POST",
+        path=f"{QUESTION}/withdraw",
+        summary="Take back a question of such a CLI",
+        tag="questions",
+        takes=wire.Withdraw,
+        gives=contract.Question,
+        call=lambda engine, call: engine.withdraw(call.path["question_id"], call.body.because),
     ),
     Endpoint(
         name="policy",

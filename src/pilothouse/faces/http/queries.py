@@ -43,6 +43,7 @@ class SessionsQuery(ListQuery, frozen=True):
 
 class StatusQuery(_Query, frozen=True):
     output_lines: Annotated[int, Meta(ge=0, le=100_000)] = 0
+    after: Cursor | None = None
 
 
 class QuestionsQuery(_Query, frozen=True):

@@ -16,6 +16,7 @@ from pilothouse.errors import (
     UnknownSession,
     UsageError,
 )
+from pilothouse.sessions.contract import ID
 from pilothouse.sessions.remote.wire import Wrong
 
 from .guard import header, too_large
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 __all__ = ["ID", "SERVER", "check_path", "read_body", "read_query", "to_type"]
 
-ID: Final = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
 SERVER: Final = r"^[^\x00-\x1f\x7f/]{1,256}$"
 
 _id = re.compile(ID.replace("$", r"\Z"))

@@ -24,7 +24,7 @@ from .frames import ws_frame
 from .guard import subprotocols, too_large
 from .problems import Unacceptable, problem_of, refuse
 from .reading import check_path, to_type
-from .streams import Streams, check_method, first_of, pump, where_to_begin
+from .streams import Streams, caller_left, check_method, first_of, pump, unless, where_to_begin
 
 if TYPE_CHECKING:
     from litestar.types import Receive, Scope, Send
@@ -103,6 +103,7 @@ class _Socket:
         self._tracing = tracing
         self._limit = limit
         self._free = asyncio.Semaphore(AT_ONCE)
+        self._over = asyncio.Event()
 
     async def serve(self, after: int, session_id: str | None, streams: Streams) -> None:
         # Tells where the stream begins, so that a watcher which saw nothing yet can come back.
@@ -120,6 +121,8 @@ class _Socket:
             except PilothouseError as error:
                 code = 1011
                 await self._say(Failed(problem=problem_of(error)))
+            finally:
+                self._over.set()
             with contextlib.suppress(OSError, RuntimeError):
                 await self._send({"type": "websocket.close", "code": code, "reason": ""})
 
@@ -154,10 +157,18 @@ class _Socket:
             asked = request = _asked(members)
             endpoint = _find(request.do)
             call = _call_of(endpoint, members)
-            result = await self._traced(endpoint, lambda: endpoint.call(self._engine, call))
+            result = await self._traced(endpoint, lambda: self._done(endpoint, call))
             return Done(id=request.id, result=Raw(msgspec.json.encode(result)))
         except Exception as error:  # noqa: BLE001 - the boundary: one request must not end the rest
             return Failed(id=asked.id if asked else None, problem=problem_of(error))
+
+    async def _done(self, endpoint: Endpoint, call: Call) -> Any:
+        work = endpoint.call(self._engine, call)
+        return await (unless(work, self._ended()) if endpoint.waits else work)
+
+    async def _ended(self) -> Unacceptable:
+        await self._over.wait()
+        return caller_left()
 
     async def _traced(self, endpoint: Endpoint, act: Callable[[], Awaitable[Any]]) -> Any:
         if self._tracing is None:

@@ -10,9 +10,9 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pilothouse.errors import PilothouseError
+from pilothouse.errors import PilothouseError, ServerError
 from pilothouse.sessions.contract import Batch, Engine
 
 from .frames import sse_chunk, sse_error
@@ -26,7 +26,18 @@ if TYPE_CHECKING:
 
     from litestar.types import Receive, Scope, Send
 
-__all__ = ["Streams", "check_method", "first_of", "pump", "serve_events", "where_to_begin"]
+__all__ = [
+    "Streams",
+    "caller_left",
+    "check_method",
+    "first_of",
+    "pump",
+    "serve_events",
+    "unless",
+    "where_to_begin",
+]
+
+T = TypeVar("T")
 
 HEARTBEAT_SECONDS: Final = 15.0
 PAUSE_SECONDS: Final = 0.003
@@ -52,6 +63,11 @@ class Streams:
         """Wait until a stream that begins now has to end."""
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._ending.wait(), self._longest)
+
+    async def ending(self) -> ServerError:
+        """Wait until the server ends; what is told to whoever waited for something else."""
+        await self._ending.wait()
+        return ServerError("the server ends; ask the next one again")
 
     def end(self) -> None:
         """End every stream, so that a server can stop."""
@@ -79,6 +95,26 @@ async def first_of(*work: Coroutine[Any, Any, Any]) -> None:
     for end in ends:
         if isinstance(end, Exception):
             raise end
+
+
+async def unless(work: Awaitable[T], *ends: Coroutine[Any, Any, Exception]) -> T:
+    """What the work comes to, or the error that one of the ends comes to before it."""
+    doing = asyncio.ensure_future(work)
+    watching = [asyncio.create_task(each) for each in ends]
+    try:
+        await asyncio.wait([doing, *watching], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in (doing, *watching):
+            task.cancel()
+        await asyncio.gather(doing, *watching, return_exceptions=True)
+    if doing.cancelled():
+        raise next(each.result() for each in watching if not each.cancelled())
+    return doing.result()
+
+
+def caller_left() -> Unacceptable:
+    """What nobody hears any more."""
+    return Unacceptable(400, "disconnected", "the caller left before this was answered")
 
 
 async def where_to_begin(engine: Engine, scope: Scope) -> tuple[int, str | None]:

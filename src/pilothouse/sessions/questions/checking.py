@@ -34,7 +34,7 @@ def check(question: Question, answer: Answer, *, bypass_allowed: bool) -> None:
     if not isinstance(answer, _fitting(question)):
         kind = answer.__struct_config__.tag
         raise _refused(question, f"{kind} is no answer to a question about {_subject(question)}")
-    _check_bypass(question, answer, bypass_allowed=bypass_allowed)
+    _check_bypass(question, answer, bypass_allowed=bypass_allowed and not question.foreign)
     if wrong := _wrong(question, answer):
         raise _refused(question, "; ".join(wrong))
 
@@ -98,6 +98,11 @@ def _check_bypass(question: Question, answer: Answer, *, bypass_allowed: bool) -
 def _wrong(question: Question, answer: Answer) -> list[str]:
     """What is wrong with an answer of a fitting kind."""
     match answer:
+        case ApprovePlan(plan=str()) if question.foreign:
+            # CLIs before 2.1.119 go on with the plan as it was, and this one tells no version.
+            return ["the plan of a CLI that is not the engine's cannot be edited; have it revised"]
+        case RevisePlan(images=[_, *_]) if question.foreign:
+            return ["images cannot be sent to a CLI that is not the engine's"]
         case Allow(input=given):
             return _wrong_input(question, given)
         case Choose():

@@ -20,27 +20,27 @@ def has_plan(plan: str | None) -> bool:
     return plan is not None and bool(plan.strip())
 
 
-def ways(plan: str | None, *, bypass_allowed: bool) -> list[Way]:
+def ways(plan: str | None, *, bypass_allowed: bool, editable: bool = True) -> list[Way]:
     """What a person may answer to a request to leave plan mode."""
     if not has_plan(plan):
         return [_way("allow", "Yes"), _way("deny", "No", needs=["reason"])]
     bypass = _bypass_ways() if bypass_allowed else []
+    edited = [_edited_way()] if editable else []
     return [
         _way("approve_plan", "Approve, and accept edits", id="accept_edits", mode="acceptEdits"),
         _way("approve_plan", "Approve, and ask about each edit", id="ask_edits", mode="default"),
-        _way(
-            "approve_plan",
-            "Approve it as edited here, and accept edits",
-            id="edit_plan",
-            needs=["plan"],
-            mode="acceptEdits",
-        ),
+        *edited,
         _way("revise_plan", "Revise it, with feedback", needs=["feedback"]),
         _way("reject_plan", "Reject it", needs=["reason"]),
         _way("reject_plan", "Reject it, and stop", id="reject_and_stop", stop=True),
         _way("clear_context", "Clear the context and implement it", mode="acceptEdits"),
         *bypass,
     ]
+
+
+def _edited_way() -> Way:
+    label = "Approve it as edited here, and accept edits"
+    return _way("approve_plan", label, id="edit_plan", needs=["plan"], mode="acceptEdits")
 
 
 def _bypass_ways() -> list[Way]:

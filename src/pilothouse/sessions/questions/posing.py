@@ -57,8 +57,11 @@ def pose(
     now: int,
     expires_at: int | None,
     bypass_allowed: bool,
+    foreign: bool = False,
 ) -> Question:
     """The question as every face shows it. A plan's text is taken now: the file may change."""
+    # Nobody knows in which modes a CLI that is not ours was let.
+    bypass_allowed = bypass_allowed and not foreign
     base = Question(
         id=question_id(session_id, request.request_id),
         session_id=session_id,
@@ -70,6 +73,7 @@ def pose(
         cwd=cwd,
         label=label,
         mode=mode,
+        foreign=foreign,
     )
     if isinstance(request, ElicitationRequest):
         return _elicitation(base, request)
@@ -149,7 +153,7 @@ def _plan(base: Question, request: PlanRequest, *, bypass_allowed: bool) -> Ques
         plan=request.plan,
         plan_file=request.plan_file,
         allowed_prompts=asked_for,
-        ways=plan.ways(request.plan, bypass_allowed=bypass_allowed),
+        ways=plan.ways(request.plan, bypass_allowed=bypass_allowed, editable=not base.foreign),
     )
 
 

@@ -13,6 +13,8 @@ from pilothouse.sessions.answers import Answer
 from pilothouse.sessions.contract import (
     AllStopped,
     Answered,
+    Ask,
+    Asked,
     Batch,
     Cancelled,
     CostReport,
@@ -80,6 +82,14 @@ class RemoteEngine:
         path = f"{_question(question_id)}/answer"
         return await self._caller.ask(Answered, "POST", path, body=answer, query={"by": by})
 
+    async def ask(self, request: Ask) -> Asked:
+        return await self._caller.ask(Asked, "POST", "/api/asks", body=request)
+
+    async def withdraw(self, question_id: str, because: str) -> Question:
+        path = f"{_question(question_id)}/withdraw"
+        body = wire.Withdraw(because=because)
+        return await self._caller.ask(Question, "POST", path, body=body)
+
     async def interrupt(self, session_id: str) -> Interrupted:
         return await self._do(Interrupted, "POST", session_id, "interrupt")
 
@@ -137,8 +147,11 @@ class RemoteEngine:
         body = wire.Control(subtype=subtype, fields=fields)
         return await self._do(JsonObject, "POST", session_id, "control", body=body)
 
-    async def status(self, session_id: str, *, output_lines: int = 0) -> Status:
-        return await self._do(Status, "GET", session_id, query={"output_lines": output_lines})
+    async def status(
+        self, session_id: str, *, output_lines: int = 0, after: int | None = None
+    ) -> Status:
+        query = {"output_lines": output_lines, "after": after}
+        return await self._do(Status, "GET", session_id, query=query)
 
     async def list(
         self, *, cwd: str | None = None, limit: int = 50, offset: int = 0, live: bool = False

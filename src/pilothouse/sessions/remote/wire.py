@@ -36,6 +36,7 @@ __all__ = [
     "SetMode",
     "SetModel",
     "SetThinking",
+    "Withdraw",
     "Wrong",
     "code_of",
     "error_from",
@@ -114,6 +115,12 @@ class Drain(_Body, frozen=True):
     """Whether a runner is to take no new sessions."""
 
     draining: bool = True
+
+
+class Withdraw(_Body, frozen=True):
+    """Why an answer is no longer wanted."""
+
+    because: Annotated[str, Meta(min_length=1, max_length=1000)]
 
 
 class DryRunText(_Body, frozen=True):

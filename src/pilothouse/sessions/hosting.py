@@ -1,0 +1,161 @@
+"""The engine's verbs for CLIs that are not its own: what they ask becomes a question of a session.
+
+`ask` may be repeated for as long as somebody waits: a question that was asked before is the same
+one, also after a restart, and one that is settled is told as it was settled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Final
+
+import msgspec
+
+from pilothouse.client.permissions import PermissionRequest, as_request, settle
+from pilothouse.errors import JournalError, NotNow, Refused, ServerError, UsageError
+from pilothouse.protocol import CanUseTool
+from pilothouse.protocol.wire import encode_json
+
+from .answers import Deny
+from .contract import ID, Ask, Asked, JsonObject, Question
+from .entries import SessionStarted
+from .guests import Visit, request_of
+from .launching import permitted_directory
+from .questions import settled
+from .questions.posing import question_id
+from .registry import Registry
+from .session import Session
+from .view import View
+
+__all__ = ["Hosting"]
+
+LONGEST_WAIT: Final = 60.0
+
+_id = re.compile(ID.replace("$", r"\Z"))
+
+
+class Hosting(Registry):
+    """Answers CLIs that somebody else has started."""
+
+    async def ask(self, request: Ask) -> Asked:
+        """Wait a while for the answer to what such a CLI asks."""
+        self._check_hosting(request)
+        # Two that ask the same at once must find one question.
+        async with self.guests.arriving:
+            arrived = await self._arrive(request)
+        if isinstance(arrived, Question):
+            self.guests.note(arrived.session_id)
+            return Asked(question=arrived, response=_response(arrived))
+        await self.guests.wait(arrived, min(max(request.wait_s, 0.0), LONGEST_WAIT))
+        if arrived.failed is not None:
+            raise arrived.failed
+        question = arrived.question
+        if question is not None and not arrived.task.done():
+            return Asked(question=question)
+        await asyncio.wait([arrived.task])
+        return await self._settled(arrived)
+
+    async def withdraw(self, question_id: str, because: str) -> Question:
+        """Close a question of such a CLI that wants no answer any more."""
+        question, session = await self.asked(question_id)
+        if not question.foreign:
+            raise Refused(
+                f"question {question_id} is asked by a CLI of the engine's, which takes it back",
+                advice="answer it, or interrupt its session",
+            )
+        if session is None or question.state != "open":
+            return question
+        await self.guests.withdraw(session, question, because)
+        return (await self.asked(question_id))[0]
+
+    def _check_hosting(self, request: Ask) -> None:
+        if self.services.is_closing:
+            raise _ending()
+        if self.journal.failed is not None:
+            raise JournalError(f"nothing can be kept any more: {self.journal.failed}")
+        # It may become the name of a file.
+        if _id.match(request.session_id) is None:
+            raise UsageError("session_id: it has letters, digits and . _ : - alone")
+
+    async def _arrive(self, request: Ask) -> Visit | Question:
+        """The visit that this ask belongs to, or its question as it was settled."""
+        session = self.held(request.session_id)
+        name = request.session_id if session is None else session.session_id
+        own_id = question_id(name, request.tool_use_id)
+        visit = self.guests.visit(own_id)
+        if visit is not None:
+            _check_same(request, visit.request)
+            return visit
+        await self.scribe.kept()
+        known = await self.journal.question(own_id)
+        if known is not None:
+            _check_known(request, known)
+            if known.state != "open":
+                return known
+        return await self._begin_visit(request, own_id)
+
+    async def _begin_visit(self, request: Ask, own_id: str) -> Visit:
+        roots = self.services.settings.allowed_roots
+        cwd = await asyncio.to_thread(permitted_directory, request.cwd, roots)
+        if self.services.is_closing:
+            raise _ending()
+        session = self.held(request.session_id) or self._new_guest(request, cwd)
+        if session.is_held:
+            # It asks us over its own line. Whoever asks in its name is somebody else: a person
+            # would be shown, as the session's, a question that the session does not wait for.
+            raise NotNow(
+                f"the CLI of session {session.session_id} is the engine's own",
+                advice="ask under an id of its own",
+            )
+        asked = CanUseTool(
+            tool_name=request.tool_name, tool_use_id=request.tool_use_id, input=request.input
+        )
+        return self.guests.receive(session, own_id, as_request(request.tool_use_id, asked), cwd)
+
+    def _new_guest(self, request: Ask, cwd: str) -> Session:
+        session = Session(self.services, View(session_id=request.session_id))
+        self.sessions[session.session_id] = session
+        # Committed with its question, or before it.
+        session.write(SessionStarted(cwd=cwd, label=request.label, origin="foreign"))
+        return session
+
+    async def _settled(self, visit: Visit) -> Asked:
+        if self.services.is_closing:
+            raise _ending()
+        await self.scribe.kept()
+        question = await self.journal.question(visit.question_id)
+        if question is None or question.state == "open":
+            raise _ending()
+        return Asked(question=question, response=_response(question))
+
+
+def _check_same(request: Ask, before: PermissionRequest) -> None:
+    if (before.tool_name, before.input) != (request.tool_name, request.input):
+        raise UsageError(
+            f"tool use {request.tool_use_id} of session {request.session_id} was asked about with "
+            "another tool or input before; ask about another one under another id"
+        )
+
+
+def _check_known(request: Ask, known: Question) -> None:
+    if not known.foreign:
+        raise UsageError(f"tool use {request.tool_use_id} was asked about by a CLI of the engine's")
+    _check_same(request, request_of(known))
+
+
+def _response(question: Question) -> JsonObject:
+    """What the CLI is told, in a form that every version takes: this one is not known."""
+    request = request_of(question)
+    answer = question.answer or Deny(reason=_unanswered(question))
+    told = settle(request, settled(request, answer), edits_plans=False, passes_notes=False)
+    return msgspec.json.decode(encode_json(told), type=JsonObject)
+
+
+def _unanswered(question: Question) -> str:
+    because = question.closed_because or "nobody answered"
+    return because if question.state == "expired" else f"The question was withdrawn: {because}."
+
+
+def _ending() -> ServerError:
+    return ServerError("the server ends; ask the next one again")
