@@ -16,6 +16,7 @@ NAMES = (
     "history",
     "engine",
     "relay",
+    "mcp",
 )
 
 

@@ -16,8 +16,9 @@ from typing import Any, ClassVar
 import pytest
 
 from pilothouse import __version__
-from pilothouse.cli import PROGRAMS, main
+from pilothouse.cli import MCP_CLIENTS, PROGRAMS, main
 from pilothouse.errors import NotNow
+from pilothouse.faces.mcp.configs import CLIENTS
 from pilothouse.server import upkeep
 from pilothouse.server.runtime import Running
 from pilothouse.sessions.answers import Allow
@@ -25,6 +26,7 @@ from pilothouse.sessions.contract import Question, Runner, RunnerAdded, SessionO
 from pilothouse.sessions.entries import CLI, SessionStarted, encode_record
 from pilothouse.sessions.journal.contract import Changes, Draft
 from pilothouse.sessions.journal.sqlite import SqliteJournal
+from pilothouse.settings import Settings
 
 
 @pytest.fixture
@@ -74,7 +76,9 @@ def test_without_a_command_it_says_which_there_are(capsys: pytest.CaptureFixture
     with pytest.raises(SystemExit) as left:
         main([])
     assert left.value.code == 2
-    listed = "{demo,doctor,journal,policy,record,relay,runner,runners,serve,settings,status,stop}"
+    listed = (
+        "{demo,doctor,journal,mcp,policy,record,relay,runner,runners,serve,settings,status,stop}"
+    )
     assert listed in capsys.readouterr().err
 
 
@@ -99,6 +103,53 @@ def test_what_stands_behind_a_program_of_its_own_is_left_to_it(
     words = ["--version", "--", "claude", "--help", "--", "x"]
     assert main([command, *words]) == 7
     assert given == [words]
+
+
+@pytest.mark.parametrize("client", MCP_CLIENTS)
+def test_a_client_of_mcp_is_told_how_to_start_it(
+    client: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--standalone", "--permission-check", "--config", "mine.toml"]
+    assert main(["mcp", "--print-config", client, *words]) == 0
+    shown = capsys.readouterr()
+    (servers,) = json.loads(shown.out).values()
+    arguments = servers["pilothouse"]["args"]
+    flags = arguments[arguments.index("mcp") + 1 :]
+    assert flags == ["--standalone", "--permission-check", "--config", str(home / "mine.toml")]
+    assert "Put this into" in shown.err
+
+
+def test_every_client_of_mcp_there_is_a_configuration_for_can_be_named() -> None:
+    assert set(MCP_CLIENTS) == set(CLIENTS)
+
+
+def test_another_client_of_mcp_is_refused_with_those_there_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(["mcp", "--print-config", "emacs"])
+    assert left.value.code == 2
+    assert "claude-desktop" in capsys.readouterr().err
+
+
+def test_mcp_is_served_as_the_flags_and_the_settings_say(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[tuple[bool, bool, str]] = []
+
+    def run(settings: Settings, *, env: Any, standalone: bool, permission_check: bool) -> None:
+        given.append((standalone, permission_check, settings.mcp_answers))
+
+    monkeypatch.setattr("pilothouse.server.mcp.run_stdio", run)
+    (home / "mine.toml").write_text('mcp_answers = "person"\n')
+    assert main(["mcp"]) == 0
+    assert main(["mcp", "--standalone", "--config", "mine.toml"]) == 0
+    assert main(["mcp", "--permission-check"]) == 0
+    assert given == [
+        (False, False, "anyone"),
+        (True, False, "person"),
+        (False, True, "anyone"),
+    ]
 
 
 def test_a_relay_loads_little(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ PROGRAMS = {
     "relay": "pilothouse.relay.main",
     "runner": "pilothouse.runner.main",
 }
+MCP_CLIENTS = ("claude-desktop", "claude-code", "cursor", "vscode", "zed")
 MARKS = {"ok": "ok      ", "note": "note    ", "problem": "PROBLEM "}
 
 
@@ -75,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     doctor.set_defaults(command=_doctor)
     _add_journal(commands)
+    _add_mcp(commands)
     _add_policy(commands)
     commands.add_parser("record", help="run a CLI and keep what passes, to be replayed later")
     commands.add_parser("relay", help="run a CLI and carry it to a server, across its restarts")
@@ -158,6 +160,27 @@ def _add_journal(commands: Any) -> None:
         verb.add_argument("--simulated", action="store_true", help="the simulator's journal")
 
 
+def _add_mcp(commands: Any) -> None:
+    mcp = _add(commands, "mcp", "be an MCP server over stdin and stdout that operates sessions")
+    mcp.add_argument(
+        "--standalone",
+        action="store_true",
+        help="run sessions in this process, and close them when the client goes away",
+    )
+    mcp.add_argument(
+        "--permission-check",
+        action="store_true",
+        help="offer the permission tool alone: what a CLI of somebody else's asks",
+    )
+    mcp.add_argument(
+        "--print-config",
+        metavar="NAME",
+        choices=MCP_CLIENTS,
+        help=f"print what to tell a client, and end: {', '.join(MCP_CLIENTS)}",
+    )
+    mcp.set_defaults(command=_mcp)
+
+
 def _add_policy(commands: Any) -> None:
     policy = commands.add_parser("policy", help="check a policy file against what was asked")
     verbs = policy.add_subparsers(required=True, metavar="{check}")
@@ -233,6 +256,36 @@ def _serve(chosen: argparse.Namespace) -> int:
     except AlreadyServed as error:
         return _complain(error, TAKEN)
     return 0
+
+
+def _mcp(chosen: argparse.Namespace) -> int:
+    if chosen.print_config is not None:
+        _print_config(chosen)
+        return 0
+    from pilothouse.server.mcp import run_stdio
+
+    settings = _load(chosen)
+    if sys.stdin is not None and sys.stdin.isatty():
+        print("waiting for an MCP client on stdin; see also --print-config", file=sys.stderr)
+    run_stdio(
+        settings,
+        env=os.environ,
+        standalone=chosen.standalone,
+        permission_check=chosen.permission_check,
+    )
+    return 0
+
+
+def _print_config(chosen: argparse.Namespace) -> None:
+    from pilothouse.faces.mcp.configs import command_of, print_config
+
+    given = {
+        "--standalone": chosen.standalone,
+        "--permission-check": chosen.permission_check,
+    }
+    config = [] if chosen.config is None else ["--config", str(chosen.config.absolute())]
+    flags = [flag for flag, is_given in given.items() if is_given]
+    print_config(chosen.print_config, command_of("mcp", *flags, *config))
 
 
 def _status(chosen: argparse.Namespace) -> int:

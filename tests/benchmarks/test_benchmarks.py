@@ -10,13 +10,16 @@ from typing import Any
 
 import pytest
 
+from tests.conftest import PROVING
+
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 PEER_PYTHON = BENCHMARKS.parent / ".venv-bench" / "bin" / "python"
+WITH_PEER = PROVING and PEER_PYTHON.exists()
 DEADLINE = 120.0
 
 
 def run_quick(name: str) -> dict[str, Any]:
-    peer = () if PEER_PYTHON.exists() else ("--without-peer",)
+    peer = () if WITH_PEER else ("--without-peer",)
     done = subprocess.run(
         [sys.executable, str(BENCHMARKS / f"{name}.py"), "--quick", *peer],
         capture_output=True,
@@ -30,7 +33,7 @@ def run_quick(name: str) -> dict[str, Any]:
 
 
 def check_figures(figures: dict[str, Any]) -> None:
-    compared = ("peer", "vs_peer") if PEER_PYTHON.exists() else ()
+    compared = ("peer", "vs_peer") if WITH_PEER else ()
     for key in ("ours", "limit", "vs_limit", *compared):
         assert figures[key] > 0, key
     assert {"peer", "vs_peer", "rounds"} <= figures.keys()
@@ -64,6 +67,15 @@ def test_the_benchmark_of_the_journal_prints_rates_and_times_to_catch_up() -> No
     assert figures["target"]
     assert min(figures["ours"], figures["limit"], figures["vs_limit"]) > 0
     assert min(figures["catch_up"][key] for key in ("short", "long", "long_to_short")) > 0
+
+
+def test_the_benchmark_of_mcp_prints_the_time_to_the_tools() -> None:
+    figures = run_quick("mcp")
+    assert figures["name"] == "mcp"
+    assert figures["target"]
+    for part in (figures, figures["cpu"]):
+        assert min(part["ours"], part["limit"], part["vs_limit"]) > 0
+    assert figures["ours_to_limit"] > 0
 
 
 def fake_cli_turn(mode: str, count: int, *lines: str) -> list[dict[str, Any]]:

@@ -25,6 +25,7 @@ from .engines import open_with_doors
 from .idling import wait_unneeded
 from .listening import address_of, bind, check_exposure, hosts_of
 from .logs import Redaction, set_up
+from .mcp import McpOverHttp
 from .simulating import choose
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["serve"]
 
 ENDING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+MCP_PATH: Final = "/mcp"
 # How long requests that are being answered may take to end; streams are told to leave at once.
 GRACE: Final = 5
 
@@ -131,7 +133,8 @@ class _Host:
         """Returns once every connection is closed."""
         from pilothouse.faces.http import end_streams  # costs most of the start, as its app does
 
-        app = self._app(engine)
+        mcp = McpOverHttp(engine, self._settings)
+        app = self._app(engine, mcp)
         attendance = Attendance(app)
         entrance = _Entrance(doors, attendance)
         failed: ServerError | None = None
@@ -151,6 +154,7 @@ class _Host:
             await stopping.wait()
             log.info("ending")
             end_streams(app)
+            mcp.end()
             server.should_exit = True
 
         async def end_when_idle(seconds: float) -> None:
@@ -162,14 +166,16 @@ class _Host:
             watching = [tasks.create_task(end())]
             if idle_exit_s:
                 watching.append(tasks.create_task(end_when_idle(idle_exit_s)))
+            tasks.create_task(mcp.run())
             await server.serve(sockets=[self._listener])
+            mcp.end()
             for each in watching:
                 each.cancel()
         if failed is not None:
             raise failed
         runtime.forget(self._folder)
 
-    def _app(self, engine: Engine) -> Any:
+    def _app(self, engine: Engine, mcp: McpOverHttp) -> Any:
         from pilothouse.faces.http import create_app, make_tracer
 
         return create_app(
@@ -180,6 +186,7 @@ class _Host:
             body_limit=self._settings.body_limit,
             version=__version__,
             tracer=make_tracer(self._settings.otel_endpoint, version=__version__),
+            mounts={MCP_PATH: mcp},
         )
 
     def _publish(self) -> None:

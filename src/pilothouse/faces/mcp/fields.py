@@ -1,0 +1,112 @@
+"""The fields of a form that an MCP server of a session's asks to be filled in."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, cast
+
+from msgspec import Struct
+
+from .picking import pick_one, pick_several
+
+__all__ = ["Field", "fields_of"]
+
+JsonObject = dict[str, Any]
+
+
+class Field(Struct, frozen=True, kw_only=True):
+    """One field: what it is called, what it takes."""
+
+    name: str
+    title: str
+    description: str
+    kind: str
+    required: bool
+    several: bool
+    choices: list[Any]
+    options: list[str]
+    """The choices as a caller writes them."""
+    titles: list[str]
+    """What the choices are called, if that differs."""
+
+    def value(self, text: str) -> Any:
+        """The value that is meant; `ValueError` says what is wanted."""
+        if self.several:
+            return [self._choice(each) for each in pick_several(self.options, text)]
+        if self.options:
+            return self._choice(pick_one(self.options, text))
+        return _plain(self.name, self.kind, text)
+
+    def _choice(self, text: str) -> Any:
+        titled = [each.casefold() for each in self.titles]
+        if text in self.options:
+            return self.choices[self.options.index(text)]
+        if text.strip().casefold() in titled:
+            return self.choices[titled.index(text.strip().casefold())]
+        if not self.options:
+            return text
+        raise ValueError(f"the field {self.name} takes one of {', '.join(self.options)}")
+
+
+def fields_of(schema: Mapping[str, Any]) -> list[Field]:
+    """The fields of a form, in its order."""
+    required = schema.get("required")
+    needed = cast("list[Any]", required) if isinstance(required, list) else []
+    return [
+        _field(name, _object(each), required=name in needed)
+        for name, each in _object(schema.get("properties")).items()
+    ]
+
+
+def _field(name: str, told: JsonObject, *, required: bool) -> Field:
+    kind = told.get("type")
+    choices, titles = _choices(told)
+    if kind == "boolean":
+        choices, titles = [True, False], ["yes", "no"]
+    return Field(
+        name=name,
+        title=str(told.get("title") or name),
+        description=str(told.get("description") or ""),
+        kind=kind if isinstance(kind, str) else "string",
+        required=required,
+        several=kind == "array",
+        choices=choices,
+        options=[_written(each) for each in choices],
+        titles=titles,
+    )
+
+
+def _choices(told: JsonObject) -> tuple[list[Any], list[str]]:
+    of = _object(told.get("items")) if told.get("type") == "array" else told
+    titled = [_object(each) for each in _list(of.get("oneOf") or of.get("anyOf"))]
+    if found := _list(of.get("enum")):
+        names = _list(of.get("enumNames"))
+        return found, [str(each) for each in names] if len(names) == len(found) else []
+    known = [each for each in titled if "const" in each]
+    return [each["const"] for each in known], [str(each.get("title") or "") for each in known]
+
+
+def _written(choice: Any) -> str:
+    return str(choice).lower() if isinstance(choice, bool) else str(choice)
+
+
+def _plain(name: str, kind: str, text: str) -> Any:
+    kinds = {"integer": int, "number": float}
+    if kind not in kinds:
+        return text
+    try:
+        value = kinds[kind](text.strip())
+    except ValueError:
+        value = math.nan
+    if not math.isfinite(value):
+        raise ValueError(f"the field {name} takes a value of type {kind}")
+    return value
+
+
+def _object(value: Any) -> JsonObject:
+    return cast(JsonObject, value) if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []

@@ -1,0 +1,361 @@
+"""The six tools as verbs on the engine."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Protocol
+
+from msgspec import UNSET, Meta, Struct, field
+
+from pilothouse.errors import (
+    AnswerRefused,
+    PilothouseError,
+    Refused,
+    UnknownQuestion,
+    UnknownSession,
+    UsageError,
+)
+from pilothouse.sessions import contract
+from pilothouse.sessions.contract import Question, SessionOptions
+from pilothouse.sessions.contract import Status as SessionStatus
+
+from . import problems, results
+from .calls import Call, Interrupt, List, Respond, Say, Start, Status, read
+from .questions import answer_of, pending, valid_answers
+from .reaching import Reach
+from .tools import LINES, MOST_LINES, MOST_SESSIONS, WAIT_S
+from .waiting import wait
+
+__all__ = ["Act", "Answers", "Caller", "Operator", "Outcome"]
+
+JsonObject = dict[str, Any]
+Told = dict[str, str | bool]
+Answers = Literal["anyone", "person"]
+"""Who may approve over MCP."""
+
+APPROVING: Final = frozenset({"acceptEdits", "auto", "bypassPermissions"})
+"""Modes in which things run that a person would be asked about otherwise."""
+DONE: Final = {
+    "claude_start": "Session {} was started, do not start it again. But then: ",
+    "claude_say": "Session {} was told, do not say it again. But then: ",
+    "claude_respond": "Session {} has the answer. But then: ",
+}
+"""What is told of a call that has failed after it was done."""
+INTERRUPTING_S: Final = 5.0
+"""How long the end of an interrupted turn is waited for."""
+
+
+class Caller(Protocol):
+    """What one call offers."""
+
+    @property
+    def name(self) -> str:
+        """The client's name, or nothing."""
+        ...
+
+    @property
+    def shows_forms(self) -> bool:
+        """Whether a person is shown what the session asks, beside whoever calls."""
+        ...
+
+    @property
+    def default_cwd(self) -> str | None:
+        """Where sessions work that were given no directory."""
+        ...
+
+    async def progress(self, done: float, total: float | None, message: str) -> None:
+        """Tell the caller how it goes."""
+        ...
+
+
+class Act(Struct, frozen=True, kw_only=True):
+    """What was done, and what is left to tell of it."""
+
+    tool: str
+    session_id: str
+    cursor: int | None = None
+    """What is told is what has happened since; None: the latest."""
+    told: Told = field(default_factory=dict[str, "str | bool"])
+    """Members of the result that the status does not have."""
+    wait_s: Annotated[float, Meta(ge=0, le=WAIT_S)] = 0
+    output_lines: Annotated[int, Meta(ge=0, le=MOST_LINES)] = LINES
+    after: Annotated[int, Meta(ge=0)] | None = None
+    """What has happened since then has not to be waited for."""
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """What a call comes to."""
+
+    structured: JsonObject
+    text: str
+    is_error: bool = False
+    session_id: str | None = None
+    questions: list[Question] = field(default_factory=list[Question])
+    """Those of the session that take an answer."""
+
+
+class Operator:
+    """Does what the tools say."""
+
+    def __init__(self, reach: Reach, *, answers: Answers) -> None:
+        self._reach = reach
+        self._by_person = answers == "person"
+
+    async def begin(self, name: str, arguments: Mapping[str, Any], caller: Caller) -> Act | Outcome:
+        """Do it, once."""
+        try:
+            return await self._begin(read(name, arguments), caller)
+        except PilothouseError as error:
+            return _failed(error)
+
+    async def finish(self, act: Act, caller: Caller) -> Outcome:
+        """Wait as long as the caller wants to, and tell what has become of it."""
+        try:
+            return await self._finish(act, caller)
+        except PilothouseError as error:
+            return _failed(error, done=DONE.get(act.tool, "").format(act.session_id))
+
+    async def _begin(self, call: Call, caller: Caller) -> Act | Outcome:
+        match call:
+            case Start():
+                return await self._start(call, caller)
+            case Say(fork=True):
+                return await self._fork(call)
+            case Say():
+                return await self._say(call)
+            case Status():
+                return _asked(call)
+            case Respond():
+                return await self._respond(call, caller)
+            case Interrupt():
+                return await self._interrupt(call)
+            case List():
+                return await self._list(call, caller)
+            case _:
+                raise UsageError(f"there is no tool for {type(call).__name__}")
+
+    async def _finish(self, act: Act, caller: Caller) -> Outcome:
+        try:
+            return await self._waited(act, caller)
+        except UnknownSession as error:
+            return await self._on_disk(act.session_id, error)
+
+    async def _waited(self, act: Act, caller: Caller) -> Outcome:
+        if act.wait_s > 0:
+            await wait(self._reach, act.session_id, act.wait_s, caller.progress, after=act.after)
+        if act.tool == "claude_status" or act.wait_s > 0:
+            status = await self._status(act.session_id, act.output_lines, act.cursor)
+            told = results.full(status, act.told, answered_by=self._answered_by(caller))
+        else:
+            status = await self._status(act.session_id)
+            told = results.brief(status, act.told, answered_by=self._answered_by(caller))
+        return _outcome(told, status)
+
+    def _answered_by(self, caller: Caller) -> results.By:
+        if self._by_person:
+            return "person"
+        return "form" if caller.shows_forms else "anyone"
+
+    async def _status(
+        self, session_id: str, lines: int = 0, after: int | None = None
+    ) -> SessionStatus:
+        return await self._reach.ask(
+            lambda engine: engine.status(session_id, output_lines=lines, after=after)
+        )
+
+    async def _on_disk(self, session_id: str, error: UnknownSession) -> Outcome:
+        """A session that no engine has touched: its transcript is there, nothing runs."""
+        found = await self._reach.ask(lambda engine: engine.list(limit=MOST_SESSIONS))
+        listed = next((each for each in found.sessions if each.session_id == session_id), None)
+        if listed is None:
+            raise error
+        told = results.untouched(listed)
+        return Outcome(structured=told, text=results.text(told), session_id=session_id)
+
+    # Starting and talking
+
+    async def _start(self, call: Start, caller: Caller) -> Act:
+        options = _options(call)
+        self._check_start(call, options)
+        cursor = await self._ready()
+        request = contract.Start(
+            prompt=call.prompt,
+            cwd=_directory(call.working_directory, caller, required=True),
+            options=options,
+            key=_key(),
+        )
+        started = await self._reach.ask(lambda engine: engine.start(request))
+        return _act("claude_start", started.session_id, cursor, call.wait_seconds)
+
+    async def _ready(self) -> int:
+        """The journal's cursor, once it is clear that there is a CLI to run sessions on."""
+        health = await self._reach.ask(lambda engine: engine.health())
+        if health.lack is not None:
+            raise Refused(problems.lacking(health.lack))
+        return health.cursor
+
+    def _check_start(self, call: Start, options: SessionOptions) -> None:
+        if not self._by_person:
+            return
+        self._check_mode(options.mode)
+        if call.allowed_tools:
+            raise Refused(problems.PERSON_ONLY, advice="leave allowedTools out")
+
+    def _check_mode(self, mode: str | None) -> None:
+        if self._by_person and mode in APPROVING:
+            raise Refused(
+                problems.PERSON_ONLY, advice=f"leave the mode {mode} out; a person can choose it"
+            )
+
+    async def _say(self, call: Say) -> Act:
+        mode = None if call.permission_mode is UNSET else call.permission_mode
+        self._check_mode(mode)
+        cursor = await self._ready()
+        request = contract.Say(content=call.message, mode=mode, key=_key())
+        said = await self._reach.ask(lambda engine: engine.say(call.session_id, request))
+        told: Told = {"resumed": True} if said.resumed else {}
+        return _act("claude_say", said.session_id, cursor, call.wait_seconds, told)
+
+    async def _fork(self, call: Say) -> Act:
+        if call.permission_mode is not UNSET:
+            raise UsageError(
+                "a fork begins in the mode of its session; "
+                "leave permissionMode out, and give it with the next claude_say"
+            )
+        cursor = await self._ready()
+        request = contract.Fork(prompt=call.message, key=_key())
+        made = await self._reach.ask(lambda engine: engine.fork(call.session_id, request))
+        told: Told = {"parentSessionId": call.session_id}
+        return _act("claude_say", made.session_id, cursor, call.wait_seconds, told)
+
+    async def _interrupt(self, call: Interrupt) -> Outcome:
+        done = await self._reach.ask(lambda engine: engine.interrupt(call.session_id))
+        if done.was_running:
+            await wait(self._reach, call.session_id, INTERRUPTING_S, _nobody, at_rest=True)
+        status = await self._status(call.session_id)
+        return _outcome(results.brief(status, {}), status)
+
+    # Answering
+
+    async def _respond(self, call: Respond, caller: Caller) -> Act:
+        if self._by_person:
+            raise Refused(
+                problems.PERSON_ONLY,
+                advice="a person answers in the form that the client shows, or in another face of "
+                "Pilothouse; claude_status with waitSeconds tells when that is done",
+            )
+        # It may have been named by the id that the CLI knows its conversation by.
+        status = await self._status(call.session_id)
+        question = await self._question(status, call.id)
+        given = None if call.updated_input is UNSET else call.updated_input
+        answer = answer_of(question, call.answers, given)
+        by = f"mcp:{caller.name}" if caller.name else "mcp"
+        try:
+            done = await self._reach.ask(lambda engine: engine.answer(question.id, answer, by=by))
+        except AnswerRefused as refused:
+            # The engine names the answers as it wants them, which no caller of ours may send.
+            raise AnswerRefused(refused.message, advice=valid_answers(question)) from None
+        told: Told = {"resumed": True} if done.resumed else {}
+        if done.new_session_id is not None:
+            told["newSessionId"] = done.new_session_id
+        return _act("claude_respond", call.session_id, status.cursor, call.wait_seconds, told)
+
+    async def _question(self, status: SessionStatus, question_id: str) -> Question:
+        try:
+            found = await self._reach.ask(lambda engine: engine.question(question_id))
+        except UnknownQuestion:
+            found = None
+        if found is None or found.session_id != status.session_id:
+            told = f"session {status.session_id} has no question {question_id[:100]}"
+            raise UnknownQuestion(told, advice=_open(status))
+        return found
+
+    # Looking around
+
+    async def _list(self, call: List, caller: Caller) -> Outcome:
+        cwd = _directory(call.working_directory, caller) or None
+        found = await self._reach.ask(lambda engine: engine.list(cwd=cwd, limit=call.limit))
+        told = results.listing(found)
+        return Outcome(structured=told, text=results.listing_text(told))
+
+
+def _failed(error: PilothouseError, *, done: str = "") -> Outcome:
+    return Outcome(structured={}, text=f"{done}{problems.told(error)}", is_error=True)
+
+
+def _outcome(told: JsonObject, status: SessionStatus) -> Outcome:
+    return Outcome(
+        structured=told,
+        text=results.text(told),
+        session_id=status.session_id,
+        questions=list(status.questions),
+    )
+
+
+def _act(tool: str, session_id: str, cursor: int, wait_s: float, told: Told | None = None) -> Act:
+    return Act(tool=tool, session_id=session_id, cursor=cursor, wait_s=wait_s, told=told or {})
+
+
+def _asked(call: Status) -> Act:
+    after = None if call.after is UNSET else call.after
+    return Act(
+        tool="claude_status",
+        session_id=call.session_id,
+        cursor=after,
+        wait_s=call.wait_seconds,
+        output_lines=call.output_lines,
+        after=after,
+    )
+
+
+def _open(status: SessionStatus) -> str:
+    if not status.questions:
+        return "no question of it is open; claude_status tells what it does"
+    asked = [pending(each) for each in status.questions]
+    named = [f"{each['id']} ({each['type']})" for each in asked]
+    return f"those that are open: {', '.join(named)}"
+
+
+def _key() -> str:
+    return str(uuid.uuid4())
+
+
+def _options(call: Start) -> SessionOptions:
+    """Only what the caller set reaches the CLI."""
+    given: JsonObject = {
+        "model": call.model,
+        "mode": _mode(call),
+        "allowed_tools": call.allowed_tools,
+        "disallowed_tools": call.disallowed_tools,
+        "max_turns": call.max_turns,
+        "max_budget_usd": call.max_budget_usd,
+        "append_system_prompt": call.system_prompt,
+    }
+    return SessionOptions(**{name: each for name, each in given.items() if each is not UNSET})
+
+
+def _mode(call: Start) -> Any:
+    if not call.dangerously_skip_permissions:
+        return call.permission_mode
+    if call.permission_mode in (UNSET, "bypassPermissions"):
+        return "bypassPermissions"
+    raise UsageError(
+        f"dangerouslySkipPermissions and permissionMode {call.permission_mode} contradict each "
+        "other; give one of them"
+    )
+
+
+def _directory(given: Any, caller: Caller, *, required: bool = False) -> str:
+    """An absolute path; what is relative is so to where the client works."""
+    here = caller.default_cwd
+    if given is UNSET:
+        if required and here is None:
+            raise UsageError("workingDirectory is missing; give an absolute path")
+        return here or "" if required else ""
+    return given if here is None else str(Path(here) / given)
+
+
+async def _nobody(done: float, total: float | None, message: str) -> None:
+    """Nobody is told."""

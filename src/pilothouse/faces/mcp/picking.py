@@ -1,0 +1,53 @@
+"""Words of a caller's as choices among labels."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+__all__ = ["pick_one", "pick_several"]
+
+
+def pick_one(labels: Sequence[str], text: str) -> str:
+    """The label that is meant, by its words or its number; other words as they are."""
+    wanted = text.strip()
+    for label in labels:
+        if label.strip().casefold() == wanted.casefold():
+            return label
+    return _numbered(labels, wanted) or wanted
+
+
+def _numbered(labels: Sequence[str], text: str) -> str | None:
+    if not (text.isascii() and text.isdigit()) or len(text) > 4:
+        return None
+    number = int(text)
+    return labels[number - 1] if 1 <= number <= len(labels) else None
+
+
+def pick_several(labels: Sequence[str], text: str) -> list[str]:
+    """The labels that are meant, in the order they are given, each once; other words as they are.
+
+    A label may have commas of its own: the longest that fits is taken.
+    """
+    return list(dict.fromkeys(_pieces(labels, text.strip())))
+
+
+def _pieces(labels: Sequence[str], text: str) -> Iterator[str]:
+    longest = sorted(labels, key=lambda label: len(label.strip()), reverse=True)
+    while text:
+        label = next((each for each in longest if _begins(text, each.strip())), None)
+        if label is None:
+            piece, _, text = text.partition(",")
+            if piece.strip():
+                yield pick_one(labels, piece)
+        else:
+            yield label
+            text = text[len(label.strip()) :].lstrip().removeprefix(",")
+        text = text.strip()
+
+
+def _begins(text: str, label: str) -> bool:
+    """Whether the text begins with this label, and the label ends there."""
+    if not label or text[: len(label)].casefold() != label.casefold():
+        return False
+    after = text[len(label) :].lstrip()
+    return not after or after.startswith(",")

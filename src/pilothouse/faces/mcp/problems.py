@@ -1,0 +1,66 @@
+"""What went wrong, as a model reads it: what it is, and what to do next."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from pilothouse.errors import (
+    BypassNotAllowed,
+    CapReached,
+    CLINotFound,
+    DirectoryRefused,
+    NotNow,
+    PilothouseError,
+    QuestionSettled,
+    ServerError,
+    SessionTaken,
+    TooManySessions,
+    UnknownSession,
+)
+
+__all__ = ["PERSON_ONLY", "SIGN_IN", "lacking", "told", "wants_sign_in"]
+
+SIGN_IN: Final = (
+    "Claude Code is not signed in. A person has to run `claude` in a terminal on the machine of "
+    "the session and use /login, or set ANTHROPIC_API_KEY for the Pilothouse server; then send "
+    "the message again with claude_say"
+)
+PERSON_ONLY: Final = (
+    "only a person may approve here (the operator's setting mcp_answers is `person`)"
+)
+_SIGNED_OUT: Final = ("not logged in", "/login", "invalid api key", "authentication_")
+
+_NEXT: Final[tuple[tuple[type[PilothouseError], str], ...]] = (
+    (UnknownSession, "claude_list lists every session"),
+    (TooManySessions, "claude_list shows which are active; claude_interrupt stops one's turn"),
+    (QuestionSettled, "claude_status tells what the session asks now"),
+    (DirectoryRefused, "give another workingDirectory"),
+    (CapReached, "a person has to raise the limit"),
+    (NotNow, "claude_status tells what the session does now"),
+    (SessionTaken, "claude_say with fork: true goes on in a copy of it"),
+    (CLINotFound, "install it: npm install -g @anthropic-ai/claude-code"),
+    (ServerError, "try again; `pilothouse doctor` in a terminal tells more"),
+    (BypassNotAllowed, "or leave it out, and answer what the session asks"),
+)
+
+
+def told(error: PilothouseError) -> str:
+    """The text of a tool error."""
+    text = str(error).strip() or type(error).__name__
+    if wants_sign_in(text):
+        return f"{text}\n{SIGN_IN}"
+    for kind, then in _NEXT:
+        if isinstance(error, kind):
+            return f"{text}. Next: {then}"
+    return text
+
+
+def lacking(lack: str) -> str:
+    """The text of a tool error where there is no CLI to run a session on."""
+    return f"no session can run here: {lack}"
+
+
+def wants_sign_in(text: str | None) -> bool:
+    """Whether this is what a CLI says that is not signed in."""
+    lowered = (text or "").lower()
+    return any(each in lowered for each in _SIGNED_OUT)

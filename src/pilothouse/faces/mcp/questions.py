@@ -1,0 +1,337 @@
+"""What a session asks, as a caller of the tools sees it; and its answers, as the engine wants them.
+
+    tool_approval    allow, deny, "deny: reason", always
+    plan_approval    approve, reject, "reject: reason", approve_accept_edits, "revise: feedback",
+                     clear_context
+    question         one string per question: a label or its number, several joined by ", " where
+                     several may be chosen, other words; or skip
+    elicitation      one string per field of an MCP server's form, or decline, or cancel; for a
+                     page: open, decline, cancel
+
+What is offered follows the ways the question itself has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from pilothouse.errors import AnswerRefused
+from pilothouse.sessions.answers import (
+    Allow,
+    Answer,
+    ApprovePlan,
+    Choose,
+    ClearContext,
+    Decline,
+    Deny,
+    Dismiss,
+    Fill,
+    RejectPlan,
+    RevisePlan,
+    Skip,
+)
+from pilothouse.sessions.contract import Posed, Question, Way
+
+from .fields import Field, fields_of
+from .picking import pick_one, pick_several
+
+__all__ = ["TYPES", "answer_of", "pending", "valid_answers"]
+
+JsonObject = dict[str, Any]
+
+TYPES: Final = {
+    "tool": "tool_approval",
+    "plan": "plan_approval",
+    "questions": "question",
+    "elicitation": "elicitation",
+}
+SHOWN: Final = 4_000
+INPUT_SHOWN: Final = 4_000
+REVISE: Final = "Revise the plan."
+
+OTHERWISE: Final = {
+    "allow": "run it",
+    "deny": "do not run it; `deny: reason` tells why",
+    "approve": "implement it, and ask as before",
+    "reject": "do not implement it; `reject: reason` tells why",
+    "approve_accept_edits": "implement it, and accept every edit of files",
+    "revise": "plan again: `revise: what to change`",
+    "clear_context": "a new session that knows only the plan implements it",
+    "open": "a person has opened the page",
+    "decline": "no",
+    "cancel": "neither yes nor no",
+}
+"""What the options mean, where the question's own ways do not say."""
+
+
+# What is asked
+
+
+def pending(question: Question) -> JsonObject:
+    """The question as a caller sees it."""
+    told: JsonObject = {
+        "id": question.id,
+        "type": TYPES[question.kind],
+        "questions": _asked(question),
+    }
+    if question.kind == "tool":
+        told["toolName"] = question.tool_name or ""
+        if len(msgspec.json.encode(question.input)) <= INPUT_SHOWN:
+            told["input"] = question.input
+    if question.reason:
+        told["reason"] = question.reason
+    return told
+
+
+def _asked(question: Question) -> list[JsonObject]:
+    match question.kind:
+        case "questions":
+            return [_posed(each) for each in question.posed] or [_one(question, ["skip"])]
+        case "elicitation" if question.schema is not None:
+            fields = fields_of(question.schema)
+            return [_field(question, each) for each in fields] or [_one(question, list(_FORM))]
+        case _:
+            return [_one(question, _options(question))]
+
+
+def _one(question: Question, options: list[str]) -> JsonObject:
+    return {
+        "question": _text(question),
+        "options": options,
+        "header": question.tool_name or question.server_name or "",
+        "descriptions": [_description(question, each) for each in options],
+        "multiSelect": False,
+    }
+
+
+def _text(question: Question) -> str:
+    body = "" if question.text.strip() in question.title else _bounded(question, question.text)
+    if question.kind != "plan" or question.plan is None:
+        return f"{question.title}\n\n{body}".strip()
+    asks = "Approve this plan and begin implementation?"
+    return f"Claude has completed a plan:\n\n{body}\n\n{asks}"
+
+
+def _bounded(question: Question, text: str) -> str:
+    if len(text) <= SHOWN:
+        return text
+    left = len(text) - SHOWN
+    rest = f"pilothouse://sessions/{question.session_id}"
+    return f"{text[:SHOWN]}\n[{left} more characters: read the resource {rest}]"
+
+
+def _description(question: Question, option: str) -> str:
+    if option == "always":
+        return next((way.label for way in question.ways if _is_always(way)), "")
+    return OTHERWISE.get(option, "")
+
+
+def _posed(posed: Posed) -> JsonObject:
+    # Nobody can choose what has no name.
+    options = [each for each in posed.options if each.label.strip()]
+    return {
+        "question": posed.question,
+        "options": [each.label for each in options],
+        "header": posed.header,
+        "descriptions": [each.description for each in options],
+        "multiSelect": posed.multi_select,
+    }
+
+
+def _field(question: Question, field: Field) -> JsonObject:
+    needed = "" if field.required else " (optional: an empty answer leaves it out)"
+    said = f"{field.title}: {field.description}" if field.description else field.title
+    return {
+        "question": f"{question.title}\n{said}{needed}",
+        "options": field.options,
+        "header": field.name,
+        "descriptions": field.titles,
+        "multiSelect": field.several,
+    }
+
+
+# What may be answered
+
+
+def _options(question: Question) -> list[str]:
+    """The answers that fit, those everybody knows first."""
+    if question.kind == "elicitation":
+        return list(_PAGE)
+    if question.kind == "tool":
+        always = ["always"] if any(map(_is_always, question.ways)) else []
+        return ["allow", "deny", *always]
+    kinds = {way.answer.get("kind") for way in question.ways}
+    more = {"revise": "revise_plan", "clear_context": "clear_context"}
+    found = [option for option, kind in more.items() if kind in kinds]
+    accepts = any(way.answer.get("mode") == "acceptEdits" for way in _approving(question.ways))
+    return ["approve", "reject", *(["approve_accept_edits"] if accepts else []), *found]
+
+
+def _is_always(way: Way) -> bool:
+    """Whether it is the way to be asked no more in this session. No file is written with it."""
+    return way.answer.get("kind") == "allow" and way.answer.get("always") is True
+
+
+def _approving(ways: Sequence[Way]) -> list[Way]:
+    return [way for way in ways if way.answer.get("kind") == "approve_plan"]
+
+
+def valid_answers(question: Question) -> str:
+    """The answers that would fit, for whoever gave another one."""
+    match question.kind:
+        case "tool" | "plan":
+            return f"answers takes one of {_words(_forms(_options(question)))}"
+        case "questions":
+            each = [_choices(posed) for posed in question.posed]
+            return f'answers takes one string for each of {len(each)}: {"; ".join(each)}; or "skip"'
+        case "elicitation" if question.schema is None:
+            return f"answers takes one of {_words(list(_PAGE))}"
+        case _:
+            named = [_field_choices(field) for field in fields_of(question.schema or {})]
+            each = f"one string for each field: {'; '.join(named)}; or " if named else "one of "
+            return f"answers takes {each}{_words(list(_FORM))}"
+
+
+def _forms(options: list[str]) -> list[str]:
+    spoken = {
+        "deny": ["deny", "deny: reason"],
+        "reject": ["reject", "reject: reason"],
+        "revise": ["revise: what to change"],
+    }
+    return [form for option in options for form in spoken.get(option, [option])]
+
+
+def _words(words: Sequence[str]) -> str:
+    return ", ".join(f'"{word}"' for word in words)
+
+
+def _choices(posed: Posed) -> str:
+    several = " (several, joined by ', ')" if posed.multi_select else ""
+    labels = [each.label for each in posed.options]
+    return (
+        f"{posed.question!r}: {f'{_words(labels)}{several}, or other words' if labels else 'text'}"
+    )
+
+
+def _field_choices(field: Field) -> str:
+    return f"{field.name}: {_words(field.options) if field.options else field.kind}"
+
+
+# Answers
+
+
+def answer_of(
+    question: Question, answers: list[str], updated_input: JsonObject | None = None
+) -> Answer:
+    """What the engine is to be told. `AnswerRefused` says what would have fitted."""
+    answer = _answer(question, answers)
+    if updated_input is None:
+        return answer
+    if not isinstance(answer, Allow) or answer.always or question.kind != "tool":
+        raise _refused(question, "updatedInput goes with the answer allow to a tool alone")
+    return Allow(input=updated_input)
+
+
+def _refused(question: Question, message: str) -> AnswerRefused:
+    return AnswerRefused(message, advice=valid_answers(question))
+
+
+def _answer(question: Question, answers: list[str]) -> Answer:
+    match question.kind:
+        case "questions":
+            return _chosen(question, answers)
+        case "elicitation" if question.schema is not None:
+            return _filled(question, answers)
+        case _:
+            return _decided(question, answers)
+
+
+def _decided(question: Question, answers: list[str]) -> Answer:
+    """One word, perhaps with a reason after it."""
+    if len(answers) != 1:
+        raise _refused(question, f"one answer is wanted, not {len(answers)}")
+    word, colon, said = answers[0].partition(":")
+    word, said = word.strip().casefold(), said.strip()
+    is_spoken = word in ("deny", "reject", "revise")
+    if word not in _options(question) or (colon and not is_spoken):
+        raise _refused(question, f"{answers[0][:200]!r} is not an answer to it")
+    if question.kind == "plan" and not _approving(question.ways):
+        # There is no plan: leaving plan mode is a plain yes or no.
+        return Allow() if word == "approve" else Deny(reason=said)
+    return _WORDS[word](said)
+
+
+_PAGE: Final = ("open", "decline", "cancel")
+_FORM: Final = ("decline", "cancel")
+
+_WORDS: Final[Mapping[str, Callable[[str], Answer]]] = {
+    "allow": lambda said: Allow(),
+    "always": lambda said: Allow(always=True),
+    "deny": lambda said: Deny(reason=said),
+    # Without a mode the CLI goes back to the one it had before it planned.
+    "approve": lambda said: ApprovePlan(),
+    "approve_accept_edits": lambda said: ApprovePlan(mode="acceptEdits"),
+    "reject": lambda said: RejectPlan(reason=said),
+    "revise": lambda said: RevisePlan(feedback=said or REVISE),
+    "clear_context": lambda said: ClearContext(),
+    "open": lambda said: Fill(),
+    "decline": lambda said: Decline(),
+    "cancel": lambda said: Dismiss(),
+}
+
+
+# The model's questions
+
+
+def _chosen(question: Question, answers: list[str]) -> Answer:
+    posed = question.posed
+    if _skips(posed, answers):
+        return Skip()
+    if len(posed) == 1 and posed[0].multi_select and len(answers) > 1:
+        # One string for each label instead of one for the question: it cannot mean anything else.
+        answers = [", ".join(answers)]
+    if len(answers) != len(posed):
+        raise _refused(question, f"{len(posed)} answers are wanted, not {len(answers)}")
+    given = {each.question: _picked(each, text) for each, text in zip(posed, answers, strict=True)}
+    if empty := [text for text, picked in given.items() if not picked]:
+        raise _refused(question, f"the answer to {empty[0]!r} is empty")
+    return Choose(answers=given)
+
+
+def _skips(posed: Sequence[Posed], answers: list[str]) -> bool:
+    labels = {option.label.casefold() for each in posed for option in each.options}
+    words = {answer.strip().casefold() for answer in answers}
+    return words == {"skip"} and "skip" not in labels
+
+
+def _picked(posed: Posed, text: str) -> str | list[str]:
+    labels = _posed(posed)["options"]
+    return pick_several(labels, text) if posed.multi_select else pick_one(labels, text)
+
+
+# Forms of a session's own MCP servers
+
+
+def _filled(question: Question, answers: list[str]) -> Answer:
+    fields = fields_of(question.schema or {})
+    word = answers[0].strip().casefold() if len(answers) == 1 else ""
+    offered = fields[0].options if len(fields) == 1 else []
+    if word in _FORM and word not in [each.casefold() for each in offered]:
+        return _WORDS[word]("")
+    if len(answers) != len(fields):
+        raise _refused(question, f"{len(fields)} answers are wanted, not {len(answers)}")
+    content: JsonObject = {}
+    for field, text in zip(fields, answers, strict=True):
+        if text.strip() or field.required:
+            content[field.name] = _value(question, field, text)
+    return Fill(content=content)
+
+
+def _value(question: Question, field: Field, text: str) -> Any:
+    try:
+        return field.value(text)
+    except ValueError as error:
+        raise _refused(question, str(error)) from None

@@ -1,0 +1,347 @@
+"""Sessions and their transcripts as MCP resources, and notices of what changed in them.
+
+    pilothouse://sessions                        every session, as GET /api/sessions tells them
+    pilothouse://sessions/{id}                   one session, as GET /api/sessions/{id} tells it
+    pilothouse://sessions/{id}/transcript        the conversation as Markdown, its newest part
+    pilothouse://sessions/{id}/transcript?before=N   the part before that
+
+Handshake versions of MCP subscribe and get notifications on their connection; 2026-07-28 asks for
+a stream of them. To join it to a low-level server:
+
+    resources = Resources(reach)
+    Server(..., on_list_resources=resources.list, on_list_resource_templates=resources.templates,
+           on_read_resource=resources.read, on_subscribe_resource=resources.subscribe,
+           on_unsubscribe_resource=resources.unsubscribe, on_subscriptions_listen=resources.listen)
+
+with `NotificationOptions(resources_changed=True)` among the initialization options. What belongs to
+a connection ends with it: nothing is left to close.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any, Final, TypeVar
+
+import anyio
+import mcp_types as types
+import msgspec
+from mcp.server.connection import Connection
+from mcp.server.context import ServerRequestContext
+from mcp.server.subscriptions import (
+    InMemorySubscriptionBus,
+    ListenHandler,
+    ResourcesListChanged,
+    ResourceUpdated,
+)
+from mcp.shared.exceptions import MCPError
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+
+from pilothouse.errors import PilothouseError, UnknownSession
+from pilothouse.sessions.contract import Engine, Listed
+
+from .addresses import (
+    SESSIONS,
+    STATUS_TEMPLATE,
+    TRANSCRIPT_TEMPLATE,
+    Place,
+    address_of,
+    place_of,
+)
+from .notices import EVERY_S, LIST, Notices
+from .reaching import Reach
+from .transcripts import LIMIT, read_back
+
+__all__ = ["MOST_STREAMS", "PAGE", "Resources"]
+
+PAGE: Final = 50
+"""How many sessions are listed at once."""
+FURTHEST: Final = 2_000
+"""How far back in the list one that only has a transcript on disk is looked for."""
+MOST_STREAMS: Final = 256
+MOST_WANTED: Final = 1_000
+"""How many resources one client may want to hear of."""
+JSON: Final = "application/json"
+MARKDOWN: Final = "text/markdown"
+KEY: Final = "pilothouse.notices"
+
+Context = ServerRequestContext[Any, Any]
+T = TypeVar("T")
+
+
+class Resources:
+    """The handlers of one server, for all of its connections."""
+
+    def __init__(self, reach: Reach, *, every_s: float = EVERY_S, limit: int = LIMIT) -> None:
+        self._reach = reach
+        self._every_s = every_s
+        self._limit = limit
+        self._streams = 0
+
+    # Reading
+
+    async def list(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourcesResult:
+        """A page of sessions, the most recent first. Who lists hears of new ones from then on."""
+        offset = _offset(params)
+        if _has_handshake(ctx):
+            await _telling(self._notices(ctx).want(LIST))
+        listing = await self._ask(lambda e: e.list(limit=PAGE, offset=offset))
+        following = offset + len(listing.sessions)
+        is_last = not listing.sessions or following >= listing.total
+        return types.ListResourcesResult(
+            resources=[
+                *([] if offset else [_every_session()]),
+                *(each for listed in listing.sessions for each in _resources_of(listed)),
+            ],
+            next_cursor=None if is_last else str(following),
+        )
+
+    async def templates(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListResourceTemplatesResult:
+        """How an address is made of a session's id."""
+        return types.ListResourceTemplatesResult(
+            resource_templates=[
+                types.ResourceTemplate(
+                    name="session",
+                    title="One session",
+                    uri_template=STATUS_TEMPLATE,
+                    description="State, open questions, running tools, cost.",
+                    mime_type=JSON,
+                ),
+                types.ResourceTemplate(
+                    name="transcript",
+                    title="What was said and done in a session",
+                    uri_template=TRANSCRIPT_TEMPLATE,
+                    description="The newest part of it; `before` leads to the part before.",
+                    mime_type=MARKDOWN,
+                ),
+            ]
+        )
+
+    async def read(
+        self, ctx: Context, params: types.ReadResourceRequestParams
+    ) -> types.ReadResourceResult:
+        """What is at an address now."""
+        place = _place(params.uri)
+        if _has_handshake(ctx):
+            await _telling(self._notices(ctx).wake())
+        kind = MARKDOWN if place.transcript else JSON
+        try:
+            text = await self._told(place)
+        except PilothouseError as error:
+            raise _refusal(error) from error
+        content = types.TextResourceContents(uri=params.uri, mime_type=kind, text=text)
+        return types.ReadResourceResult(contents=[content])
+
+    async def _told(self, place: Place) -> str:
+        if place.session_id is None:
+            return _json(await self._reach.ask(lambda engine: engine.list(limit=PAGE)))
+        session_id = place.session_id
+        try:
+            status = await self._reach.ask(lambda engine: engine.status(session_id))
+        except UnknownSession as error:
+            return _on_disk(await self._found(session_id, error), place)
+        if not place.transcript:
+            return _json(status)
+        cursor = status.cursor if place.before is None else min(place.before - 1, status.cursor)
+        return await self._transcript(status.session_id, cursor)
+
+    async def _transcript(self, session_id: str, cursor: int) -> str:
+        told = await read_back(self._reach, session_id, cursor, limit=self._limit)
+        text = told.text or "_Nothing was said yet._"
+        if told.before is None:
+            return f"# Session {session_id}\n\n{text}\n"
+        earlier = f"{address_of(session_id, 'transcript')}?before={told.before}"
+        return f"# Session {session_id}\n\n_What came before: {earlier}_\n\n{text}\n"
+
+    async def _found(self, session_id: str, error: UnknownSession) -> Listed:
+        """A session that was made elsewhere, and that no engine has taken up."""
+        listing = await self._reach.ask(lambda engine: engine.list(limit=FURTHEST))
+        for listed in listing.sessions:
+            if listed.session_id == session_id:
+                return listed
+        raise error
+
+    async def _ask(self, verb: Callable[[Engine], Awaitable[T]]) -> T:
+        try:
+            return await self._reach.ask(verb)
+        except PilothouseError as error:
+            raise _refusal(error) from error
+
+    # Notices, in handshake versions
+
+    async def subscribe(
+        self, ctx: Context, params: types.SubscribeRequestParams
+    ) -> types.EmptyResult:
+        """Tell this client when the resource changes."""
+        _place(params.uri)
+        notices = self._notices(ctx)
+        if notices.count >= MOST_WANTED:
+            raise MCPError(types.INVALID_PARAMS, f"at most {MOST_WANTED} subscriptions")
+        await _telling(notices.want(params.uri))
+        return types.EmptyResult()
+
+    async def unsubscribe(
+        self, ctx: Context, params: types.UnsubscribeRequestParams
+    ) -> types.EmptyResult:
+        """Tell it no more."""
+        await self._notices(ctx).forget(params.uri)
+        return types.EmptyResult()
+
+    async def wake(self, ctx: Context) -> None:
+        """Go on telling this client of changes, after the engine was away.
+
+        Whoever has just reached the engine for a client calls it.
+        """
+        held = _connection(ctx).state.get(KEY)
+        if held is not None:
+            with suppress(PilothouseError):
+                await held.wake()
+
+    def _notices(self, ctx: Context) -> Notices:
+        """Those of the connection, which end with it."""
+        connection = _connection(ctx)
+        held: Notices | None = connection.state.get(KEY)
+        if held is None:
+            tell = _teller(connection)
+            held = connection.state[KEY] = Notices(self._reach, tell, every_s=self._every_s)
+            connection.exit_stack.push_async_callback(held.aclose)
+        return held
+
+    # Notices, in 2026-07-28
+
+    async def listen(
+        self, ctx: Context, params: types.SubscriptionsListenRequestParams
+    ) -> types.SubscriptionsListenResult:
+        """A stream of changes. It ends when the client does, or when the engine is gone."""
+        wanted = _wanted(params.notifications)
+        if self._streams >= MOST_STREAMS or len(wanted) > MOST_WANTED:
+            raise MCPError(types.INTERNAL_ERROR, "too many subscriptions")
+        bus = InMemorySubscriptionBus()
+        stream = ListenHandler(bus)
+
+        async def tell(address: str) -> None:
+            await bus.publish(
+                ResourcesListChanged() if address == LIST else ResourceUpdated(address)
+            )
+
+        notices = Notices(self._reach, tell, every_s=self._every_s, rested=stream.close)
+        self._streams += 1
+        try:
+            await _telling(notices.want(*wanted))
+            return await stream(ctx, params)
+        finally:
+            self._streams -= 1
+            with anyio.CancelScope(shield=True):
+                await notices.aclose()
+
+
+def _wanted(asked: types.SubscriptionFilter) -> list[str]:
+    addresses = [each for each in asked.resource_subscriptions or () if place_of(each) is not None]
+    return [*addresses, *([LIST] if asked.resources_list_changed else [])]
+
+
+async def _telling(wanting: Awaitable[None]) -> None:
+    try:
+        await wanting
+    except PilothouseError as error:
+        raise _refusal(error) from error
+
+
+def _teller(connection: Connection) -> Callable[[str], Awaitable[None]]:
+    async def tell(address: str) -> None:
+        if address == LIST:
+            await connection.send_resource_list_changed()
+        else:
+            await connection.send_resource_updated(address)
+
+    return tell
+
+
+def _connection(ctx: Context) -> Connection:
+    """What lasts as long as the client is there; the SDK gives handlers no other way to it."""
+    return ctx.session._connection  # pyright: ignore[reportPrivateUsage]
+
+
+def _has_handshake(ctx: Context) -> bool:
+    return ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS
+
+
+# What is told
+
+
+def _every_session() -> types.Resource:
+    return types.Resource(
+        name="sessions",
+        title="Every session",
+        uri=SESSIONS,
+        description=f"The {PAGE} most recent sessions on this machine.",
+        mime_type=JSON,
+    )
+
+
+def _resources_of(listed: Listed) -> Iterator[types.Resource]:
+    title = listed.label or listed.title or listed.session_id
+    annotations = types.Annotations(last_modified=_when(listed.updated_at))
+    yield types.Resource(
+        name=f"session {listed.session_id}",
+        title=title,
+        uri=address_of(listed.session_id),
+        description=f"{listed.state or 'not taken up'}, in {listed.cwd}",
+        mime_type=JSON,
+        annotations=annotations,
+    )
+    if listed.source == "engine":
+        yield types.Resource(
+            name=f"transcript {listed.session_id}",
+            title=f"{title}: what was said and done",
+            uri=address_of(listed.session_id, "transcript"),
+            mime_type=MARKDOWN,
+            annotations=annotations,
+        )
+
+
+def _on_disk(listed: Listed, place: Place) -> str:
+    if not place.transcript:
+        return _json(listed)
+    return (
+        f"# Session {listed.session_id}\n\n_It was made elsewhere, and nothing of it has passed"
+        " through here. A message to it (claude_say) takes it up._\n"
+    )
+
+
+def _json(value: Any) -> str:
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+
+
+def _when(at: int) -> str:
+    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="seconds")
+
+
+# What is refused
+
+
+def _place(uri: str) -> Place:
+    place = place_of(uri)
+    if place is None:
+        known = f"{SESSIONS}, {STATUS_TEMPLATE} and {TRANSCRIPT_TEMPLATE}"
+        raise MCPError(types.INVALID_PARAMS, f"there is no resource {uri[:200]}; there are {known}")
+    return place
+
+
+def _offset(params: types.PaginatedRequestParams | None) -> int:
+    cursor = None if params is None else params.cursor
+    if cursor is None:
+        return 0
+    if not cursor.isascii() or not cursor.isdecimal() or len(cursor) > 9:
+        raise MCPError(types.INVALID_PARAMS, "this cursor is none that was given out")
+    return int(cursor)
+
+
+def _refusal(error: PilothouseError) -> MCPError:
+    is_theirs = isinstance(error, UnknownSession)
+    return MCPError(types.INVALID_PARAMS if is_theirs else types.INTERNAL_ERROR, str(error))

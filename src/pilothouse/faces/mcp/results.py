@@ -1,0 +1,346 @@
+"""What the tools tell: the same for programs (structured) and for models (text)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from itertools import zip_longest
+from typing import Any, Final, Literal, TypeVar, cast
+
+from msgspec import json
+
+from pilothouse.sessions.contract import Listed, Listing, Question, Status, ToolRun
+
+from .problems import SIGN_IN, wants_sign_in
+from .questions import pending
+
+__all__ = ["By", "brief", "full", "listing", "listing_text", "text", "untouched", "writable"]
+
+JsonObject = dict[str, Any]
+By = Literal["anyone", "form", "person"]
+"""Who answers what a session asks: whoever is told, or rather somebody who is shown a form, or
+nobody but a person."""
+
+SHOWN: Final = 16_000
+"""Characters of output or of a result: more would fill a model's context with one call."""
+TOOLS_SHOWN: Final = 50
+TITLE_SHOWN: Final = 200
+
+
+# A session
+
+
+def brief(status: Status, told: Mapping[str, Any], *, answered_by: By = "anyone") -> JsonObject:
+    """What a call tells that has not waited."""
+    return {
+        "sessionId": status.session_id,
+        "status": status.state,
+        **told,
+        **_result(status),
+        "cursor": status.cursor,
+        **_error(status),
+        **_questions(status.questions),
+        "next": _next(status, told, answered_by),
+    }
+
+
+def full(status: Status, told: Mapping[str, Any], *, answered_by: By = "anyone") -> JsonObject:
+    """All there is to know of a session at this moment."""
+    return {
+        "sessionId": status.session_id,
+        "status": status.state,
+        **told,
+        **_result(status),
+        **_error(status),
+        "recentOutput": _newest(status.output),
+        **_questions(status.questions),
+        "toolUseEvents": _tools(status),
+        "costUsd": status.cost_usd,
+        "tokens": {
+            "input": status.tokens.input,
+            "output": status.tokens.output,
+            "cacheRead": status.tokens.cache_read,
+            "cacheWrite": status.tokens.cache_write,
+        },
+        "turnCount": status.turns,
+        **_particulars(status),
+        **_trouble(status, told),
+        "cursor": status.cursor,
+        "next": _next(status, told, answered_by),
+    }
+
+
+def untouched(listed: Listed) -> JsonObject:
+    """A session that was made elsewhere, and that nothing of ours runs."""
+    return {
+        "sessionId": listed.session_id,
+        "status": "done",
+        "recentOutput": [],
+        "toolUseEvents": [],
+        "workingDirectory": listed.cwd or "",
+        "title": listed.title[:TITLE_SHOWN],
+        "cursor": 0,
+        "note": f"It was made elsewhere. What was said in it: {_transcript(listed.session_id)}",
+        "next": _go_on(listed.session_id),
+    }
+
+
+def _result(status: Status) -> JsonObject:
+    if status.state != "done" or status.result is None:
+        return {}
+    return {"result": _bounded(status.result, status.session_id)}
+
+
+def _error(status: Status) -> JsonObject:
+    if status.state not in ("error", "interrupted"):
+        return {}
+    said = status.reason or (status.result if status.state == "error" else None)
+    if not said:
+        return {}
+    if status.state == "error" and (wants_sign_in(said) or wants_sign_in(status.result)):
+        return {"error": f"{_bounded(said, status.session_id)}\n{SIGN_IN}"}
+    return {"error": _bounded(said, status.session_id)}
+
+
+def _bounded(text: str, session_id: str) -> str:
+    if len(text) <= SHOWN:
+        return text
+    left = len(text) - SHOWN
+    return f"{text[:SHOWN]}\n[{left} more characters: {_transcript(session_id)}]"
+
+
+def _transcript(session_id: str) -> str:
+    return f"read the resource pilothouse://sessions/{session_id}/transcript"
+
+
+def _newest(lines: Sequence[str]) -> list[str]:
+    """The last lines that fit, in their order."""
+    kept: list[str] = []
+    left = SHOWN
+    for line in reversed(lines):
+        if left <= 0:
+            break
+        kept.append(line if len(line) <= left else f"{line[:left]} [cut]")
+        left -= len(line) + 1
+    return kept[::-1]
+
+
+def _questions(questions: Sequence[Question]) -> JsonObject:
+    if not questions:
+        return {}
+    told = [pending(each) for each in questions]
+    return {"pendingQuestion": told[0], "pendingQuestions": told}
+
+
+def _tools(status: Status) -> list[JsonObject]:
+    return [_tool(each) for each in (*status.recent_tools, *status.running_tools)][-TOOLS_SHOWN:]
+
+
+def _tool(tool: ToolRun) -> JsonObject:
+    failed = tool.state == "failed"
+    return {
+        "toolName": tool.name,
+        "status": "completed" if failed else tool.state,
+        **({"error": True} if failed else {}),
+        **({"detail": tool.detail[:TITLE_SHOWN]} if tool.detail else {}),
+    }
+
+
+def _particulars(status: Status) -> JsonObject:
+    """What differs from session to session, where there is something to say."""
+    waiting = status.waiting_on
+    found: JsonObject = {
+        "workingDirectory": status.cwd,
+        "title": status.title,
+        "model": status.model,
+        "permissionMode": status.mode,
+        "waitingOn": f"{waiting.what} {waiting.detail}".strip() if waiting else None,
+        "queuedMessages": len(status.queued) or None,
+        "parentSessionId": status.parent,
+        "newSessionId": status.successor,
+        "simulated": status.simulated or None,
+        "foreign": status.foreign or None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
+def _trouble(status: Status, told: Mapping[str, Any]) -> JsonObject:
+    """Nobody has to wait until the CLI gives up trying."""
+    if status.retry is None or not wants_sign_in(status.retry.error):
+        return {}
+    return {"note": "\n".join([SIGN_IN, *([told["note"]] if "note" in told else [])])}
+
+
+# What to do next
+
+
+def _next(status: Status, told: Mapping[str, Any], answered_by: By) -> str:
+    if new := told.get("newSessionId") or status.successor:
+        return f"The plan goes on in a new session: {_status_call(new, None)}"
+    if status.questions:
+        return _answering(status, answered_by)
+    if status.state == "active":
+        return f"Follow it: {_status_call(status.session_id, status.cursor)}"
+    if status.foreign:
+        return "Its CLI is not Pilothouse's: it only asks here"
+    return _go_on(status.session_id)
+
+
+def _answering(status: Status, answered_by: By) -> str:
+    waiting = _status_call(status.session_id, status.cursor)
+    answering = _respond_call(status.questions[0])
+    match answered_by:
+        case "anyone":
+            return f"Answer: {answering}"
+        case "form":
+            told = f"A person may be asked in a form here. Wait for the answer: {waiting}"
+            return f"{told}. To answer yourself: {answering}"
+        case "person":
+            return f"A person has to answer, here in a form or elsewhere. Wait for it: {waiting}"
+
+
+def _go_on(session_id: str) -> str:
+    return f"Go on: {_call('claude_say', sessionId=session_id, message='...')}"
+
+
+def _status_call(session_id: str, cursor: int | None) -> str:
+    after = {} if cursor is None else {"after": cursor}
+    return _call("claude_status", sessionId=session_id, **after, waitSeconds=50)
+
+
+def _respond_call(question: Question) -> str:
+    asked = pending(question)["questions"]
+    first = [each["options"][0] if each["options"] else "..." for each in asked]
+    return _call("claude_respond", sessionId=question.session_id, id=question.id, answers=first)
+
+
+def _call(tool: str, **arguments: Any) -> str:
+    return f"{tool}({json.encode(arguments).decode()})"
+
+
+# For models
+
+
+def text(told: Mapping[str, Any]) -> str:
+    """The same as readable text."""
+    parts = [_headline(told)]
+    if output := told.get("recentOutput"):
+        parts.append("\n".join(["Output:", *output]))
+    if (result := told.get("result")) and not _ends_with(told.get("recentOutput", []), result):
+        parts.append(f"Result:\n{result}")
+    if error := told.get("error"):
+        parts.append(f"Error: {error}" if told["status"] == "error" else str(error))
+    if tools := told.get("toolUseEvents"):
+        parts.append("Tools: " + ", ".join(map(_tool_text, tools)))
+    parts += [_question_text(each) for each in told.get("pendingQuestions", [])]
+    if note := told.get("note"):
+        parts.append(note)
+    parts.append(f"Next: {told['next']}")
+    return "\n\n".join(parts)
+
+
+def _headline(told: Mapping[str, Any]) -> str:
+    line = f"Session {told['sessionId']}: {told['status']}"
+    if told.get("resumed"):
+        line += ", resumed"
+    if parent := told.get("parentSessionId"):
+        line += f", from {parent}"
+    if "turnCount" not in told:
+        return line
+    spent = told["tokens"]["input"] + told["tokens"]["output"]
+    line += f" | turns {told['turnCount']}, ${told['costUsd']:.4f}, {spent} tokens"
+    waiting = f" | waits for {told['waitingOn']}" if "waitingOn" in told else ""
+    simulated = " | on the simulator" if told.get("simulated") else ""
+    return f"{line}{waiting}{simulated} | cursor {told['cursor']}"
+
+
+def _ends_with(lines: Sequence[str], result: str) -> bool:
+    return "\n".join(lines).strip().endswith(result.strip())
+
+
+def _tool_text(tool: Mapping[str, Any]) -> str:
+    state = "failed" if tool.get("error") else tool["status"]
+    return f"{tool['toolName']} {state}"
+
+
+def _question_text(asked: Mapping[str, Any]) -> str:
+    head = f"Question {asked['id']} ({asked['type']})"
+    if reason := asked.get("reason"):
+        head += f"; why: {reason}"
+    return "\n".join([head, *(_one_text(each) for each in asked["questions"])])
+
+
+def _one_text(one: Mapping[str, Any]) -> str:
+    described = zip_longest(one["options"], one["descriptions"], fillvalue="")
+    options = [f"- {option}: {told}" if told else f"- {option}" for option, told in described]
+    several = " (several, joined by ', ')" if one["multiSelect"] else ""
+    return "\n".join([f"{one['question']}{several}", *options])
+
+
+# Lists
+
+
+def listing(found: Listing) -> JsonObject:
+    """Sessions as a list of them."""
+    return {"sessions": [_listed(each) for each in found.sessions], "total": found.total}
+
+
+def _listed(each: Listed) -> JsonObject:
+    told: JsonObject = {
+        "sessionId": each.session_id,
+        "projectDirectory": each.cwd or "",
+        "displayText": each.title[:TITLE_SHOWN],
+        "timestamp": _time(each.updated_at),
+        "isActive": each.live,
+    }
+    if each.state is not None:
+        told["activeStatus"] = each.state
+    if each.questions:
+        told["openQuestions"] = each.questions
+    if each.foreign:
+        told["foreign"] = True
+    return told
+
+
+def _time(at: int) -> str:
+    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="seconds")
+
+
+def listing_text(told: Mapping[str, Any]) -> str:
+    """The same as readable text."""
+    sessions = told["sessions"]
+    if not sessions:
+        return "No sessions. Next: claude_start"
+    lines = [_listed_text(each) for each in sessions]
+    more = told["total"] - len(sessions)
+    return "\n".join([*lines, *([f"({more} more: give a higher limit)"] if more > 0 else [])])
+
+
+def _listed_text(each: Mapping[str, Any]) -> str:
+    state = each.get("activeStatus", "at rest")
+    asked = f", {each['openQuestions']} open questions" if "openQuestions" in each else ""
+    place = f"{each['timestamp']} {each['projectDirectory']}"
+    return f"{each['sessionId']} {state}{asked} {place}: {each['displayText']}"
+
+
+# On the wire
+
+T = TypeVar("T")
+
+
+def writable(told: T) -> T:
+    """The same without halves of surrogate pairs: a model may say them, no client can read them."""
+    try:
+        json.encode(told)
+    except UnicodeEncodeError:
+        return _mended(told)
+    return told
+
+
+def _mended(told: Any) -> Any:
+    if isinstance(told, str):
+        return told.encode("utf-8", "replace").decode()
+    if isinstance(told, dict):
+        members = cast(JsonObject, told)
+        return {_mended(name): _mended(value) for name, value in members.items()}
+    return [_mended(each) for each in cast("list[Any]", told)] if isinstance(told, list) else told

@@ -1,0 +1,200 @@
+"""Waits until something happens in a session that its caller has to know, and tells how it goes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import Final
+
+import anyio
+from msgspec import DecodeError, Struct, json
+
+from pilothouse.errors import PilothouseError, ServerError
+from pilothouse.sessions.contract import Batch, Event, Status
+
+from .reaching import Reach
+
+__all__ = ["Progress", "wait"]
+
+Progress = Callable[[float, float | None, str], Awaitable[None]]
+"""How long it has waited, how long it will at most, and what goes on."""
+
+TICK_S: Final = 5.0
+AGAIN_S: Final = 0.1
+LINE: Final = 200
+"""Characters of what is told of the work."""
+AT_REST: Final = ("done", "error", "interrupted")
+MATTERS: Final = frozenset({"question.opened", "question.closed", "question.decided", "turn.ended"})
+PASSING: Final = frozenset({"partial", "noise"})
+"""Pieces of what is told whole soon after, and what no face shows."""
+
+
+async def wait(
+    reach: Reach,
+    session_id: str,
+    seconds: float,
+    progress: Progress,
+    *,
+    after: int | None = None,
+    at_rest: bool = False,
+) -> None:
+    """Wait for the next thing that matters; one that has happened since `after` ends it at once.
+
+    Without `after` it is that the session does no longer work by itself, or, with `at_rest`, that
+    it neither works nor asks.
+    """
+    status = await _status(reach, session_id)
+    wanted = _Wanted(after, at_rest=at_rest)
+    if wanted.is_it(status):
+        return
+    lost: PilothouseError | None = None
+    with anyio.move_on_after(seconds):
+        async with anyio.create_task_group() as tasks:
+            telling = _Telling(progress, seconds, _doing(status))
+            tasks.start_soon(telling.run)
+            try:
+                await _Watch(reach, status, wanted, telling).run()
+            except PilothouseError as error:
+                # Out of a task group it would come in a group of errors.
+                lost = error
+            tasks.cancel_scope.cancel()
+    if lost is not None:
+        raise lost
+
+
+class _Wanted:
+    """What is waited for."""
+
+    def __init__(self, after: int | None, *, at_rest: bool) -> None:
+        self.after = after
+        self._at_rest = at_rest
+
+    def is_it(self, status: Status) -> bool:
+        if status.state in AT_REST:
+            return True
+        return self.after is None and not self._at_rest and status.state != "active"
+
+    def has_it(self, batch: Batch) -> bool:
+        return self.after is not None and _matters(batch)
+
+
+class _Watch:
+    """One session, watched until something matters: on one engine, and on the next one."""
+
+    def __init__(self, reach: Reach, status: Status, wanted: _Wanted, telling: _Telling) -> None:
+        self._reach = reach
+        self._session_id = status.session_id
+        self._wanted = wanted
+        self._cursor = status.cursor if wanted.after is None else wanted.after
+        self._telling = telling
+
+    async def run(self) -> None:
+        while not await self._saw_it():
+            # Asking reaches the next engine, or tells that there is none.
+            await anyio.sleep(AGAIN_S)
+            if self._wanted.is_it(await _status(self._reach, self._session_id)):
+                return
+
+    async def _saw_it(self) -> bool:
+        """Whether it happened; if not, the engine has gone."""
+        watching = self._reach.watch(self._cursor, session_id=self._session_id)
+        try:
+            async with aclosing(watching) as batches:
+                async for batch in batches:
+                    self._cursor = batch.cursor
+                    if await self._is_it(batch):
+                        return True
+        except ServerError:
+            pass
+        return False
+
+    async def _is_it(self, batch: Batch) -> bool:
+        if self._wanted.has_it(batch):
+            return True
+        if all(event.kind in PASSING for event in batch.events) and not batch.gaps:
+            return False
+        now = await _status(self._reach, self._session_id)
+        self._telling.changed(_latest(batch) or _doing(now))
+        return self._wanted.is_it(now)
+
+
+def _matters(batch: Batch) -> bool:
+    # What has been lost from the journal may have mattered.
+    is_lost = any(gap.reason != "partials" for gap in batch.gaps)
+    return is_lost or any(event.kind in MATTERS for event in batch.events)
+
+
+async def _status(reach: Reach, session_id: str) -> Status:
+    return await reach.ask(lambda engine: engine.status(session_id))
+
+
+class _Telling:
+    """Tells the caller how it goes: at once, at every change, and now and then."""
+
+    def __init__(self, progress: Progress, total: float, doing: str) -> None:
+        self._progress = progress
+        self._total = total
+        self._doing = doing
+        self._began = time.monotonic()
+        self._changed = anyio.Event()
+
+    def changed(self, doing: str) -> None:
+        if doing and doing != self._doing:
+            self._doing = doing
+            self._changed.set()
+
+    async def run(self) -> None:
+        while True:
+            passed = min(time.monotonic() - self._began, self._total)
+            await self._progress(passed, self._total, self._doing)
+            with anyio.move_on_after(TICK_S):
+                await self._changed.wait()
+            self._changed = anyio.Event()
+
+
+def _doing(status: Status) -> str:
+    if status.state == "awaiting_input":
+        return "waits for an answer"
+    if status.running_tools:
+        tool = status.running_tools[-1]
+        return f"{tool.name}: {tool.detail}"[:LINE] if tool.detail else tool.name
+    return f"waits for {status.waiting_on.what}" if status.waiting_on else "works"
+
+
+def _latest(batch: Batch) -> str:
+    """The last line of text the model has said among these events."""
+    said = [line for event in batch.events if event.kind == "cli" for line in _lines(event)]
+    return said[-1][:LINE] if said else ""
+
+
+class _Block(Struct, frozen=True):
+    type: str = ""
+    text: str = ""
+
+
+class _Message(Struct, frozen=True):
+    content: tuple[_Block, ...] = ()
+
+
+class _Line(Struct, frozen=True):
+    """As much of a line of the CLI's as is wanted here."""
+
+    type: str = ""
+    message: _Message = _Message()
+
+
+_read = json.Decoder(_Line).decode
+
+
+def _lines(event: Event) -> list[str]:
+    if b'"assistant"' not in bytes(event.body):
+        return []
+    try:
+        line = _read(event.body)
+    except (DecodeError, UnicodeError):
+        return []
+    if line.type != "assistant":
+        return []
+    texts = [block.text for block in line.message.content if block.type == "text"]
+    return [each for text in texts for each in text.splitlines() if each.strip()]

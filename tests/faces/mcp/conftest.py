@@ -1,0 +1,35 @@
+"""An engine on the simulator, the MCP server before it, and the official client, in one process."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from pilothouse.testing.plugin import SimulatedCLIMaker
+from tests.faces.mcp.desk import Desk
+from tests.sessions.engine.conftest import housing
+
+Desks = Callable[..., Awaitable[Desk]]
+
+
+@pytest.fixture
+async def desk(simulated_cli: SimulatedCLIMaker, tmp_path: Path) -> AsyncIterator[Desks]:
+    """`await desk(*replies, answers="anyone", **settings)`: a server whose CLI says this."""
+    made: list[Desk] = []
+    async with housing(simulated_cli, tmp_path, "stdio") as house:
+
+        async def make(*told: object, answers: str = "anyone", **more: object) -> Desk:
+            made.append(Desk(await house(*told, **more), answers=answers))
+            return made[-1]
+
+        yield make
+        for each in made:
+            await each.aclose()
+
+
+@pytest.fixture(params=["legacy", "2026-07-28"])
+def era(request: pytest.FixtureRequest) -> str:
+    """The `mode` of a client: with the handshake, and without."""
+    return request.param

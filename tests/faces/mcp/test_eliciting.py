@@ -1,0 +1,195 @@
+"""What a client can show; and forms in the results of calls, where there is no handshake."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp import Client
+from mcp.shared.exceptions import MCPError
+from msgspec.structs import replace
+
+from pilothouse import errors
+from pilothouse.faces.mcp.eliciting import Pushing, can_elicit, can_open_pages, required, take
+from pilothouse.faces.mcp.reaching import Reach
+from pilothouse.sessions.answers import Allow, Choose, Deny
+from tests.faces.mcp.elicited import (
+    ACCEPT,
+    BY,
+    CANCEL,
+    DEADLINE,
+    DECLINE,
+    Engine,
+    Face,
+    Person,
+)
+from tests.sessions.questions.asks import COLOUR, SAILS, asked, page, posed
+
+
+@pytest.fixture
+def engine() -> Engine:
+    return Engine()
+
+
+@pytest.fixture
+def face(engine: Engine) -> Face:
+    return Face(engine)
+
+
+async def waited(client: Client) -> str:
+    result = await client.call_tool("wait", {})
+    assert isinstance(result.content[0], types.TextContent)
+    return result.content[0].text
+
+
+MODERN = "2026-07-28"
+
+
+async def test_a_waiting_call_asks_every_open_question(engine: Engine, face: Face) -> None:
+    engine.ask()
+    engine.ask(question=posed(asked(COLOUR)))
+
+    async def answer(params: Any) -> Any:
+        is_tool = "answer" in params.requested_schema["properties"]
+        content: Any = {"answer": "deny"} if is_tool else {"q1_other": "Green"}
+        return types.ElicitResult(action="accept", content=content)
+
+    async with face.client(Person(answer, answer), MODERN) as client:
+        assert await waited(client) == ""
+    assert sorted(engine.given, key=lambda each: each[0]) == [
+        ("q-1", Deny(), BY),
+        ("q-2", Choose(answers={"Which colour?": "Green"}), BY),
+    ]
+
+
+@pytest.mark.parametrize("dismissal", [DECLINE, CANCEL])
+async def test_what_was_dismissed_is_not_asked_again_in_the_same_call(
+    engine: Engine, face: Face, dismissal: types.ElicitResult
+) -> None:
+    engine.ask()
+    person = Person(dismissal, ACCEPT)
+    async with face.client(person, MODERN) as client:
+        assert await waited(client) == "q-1"
+        assert len(person.seen) == 1
+        assert await waited(client) == ""
+    assert len(engine.given) == 1
+
+
+async def test_what_did_not_fit_is_asked_once_more_with_the_reason(
+    engine: Engine, face: Face
+) -> None:
+    engine.ask()
+    wrong = types.ElicitResult(action="accept", content={"answer": "perhaps"})
+    person = Person(wrong, wrong, ACCEPT)
+    async with face.client(person, MODERN) as client:
+        assert await waited(client) == "q-1"
+    assert len(person.seen) == 2
+    assert person.seen[1].message.startswith("That was not taken: `answer` is one of allow")
+
+
+async def test_what_did_not_fit_at_first_may_fit_then(engine: Engine, face: Face) -> None:
+    engine.ask()
+    person = Person(types.ElicitResult(action="accept"), ACCEPT)
+    async with face.client(person, MODERN) as client:
+        assert await waited(client) == ""
+    assert engine.given == [("q-1", Allow(), BY)]
+
+
+async def test_a_late_answer_is_ignored(engine: Engine, face: Face) -> None:
+    question = engine.ask()
+
+    async def late(params: Any) -> Any:
+        engine.close(question, state="answered")
+        return ACCEPT
+
+    async with face.client(Person(late), MODERN) as client:
+        assert await waited(client) == ""
+    assert engine.given == []
+
+
+async def test_only_open_questions_are_required(engine: Engine) -> None:
+    question = engine.ask()
+    dead = replace(question, id="dead", state="withdrawn")
+    formless = replace(question, id="formless", ways=[])
+    assert list(required([dead, formless, question], set())) == ["q-1"]
+    assert required([question], ["q-1"]) == {}
+
+
+async def test_a_page_is_required_as_one_of_clients_that_open_pages() -> None:
+    assert required([page()], ())[page().id].params.mode == "form"
+    asks = required([page()], (), pages=True)[page().id].params
+    assert isinstance(asks, types.ElicitRequestURLParams)
+    assert asks.url == "https://example.com/login"
+
+
+async def test_answers_to_questions_nobody_asked_are_ignored(face: Face) -> None:
+    other = types.ListRootsResult(roots=[])
+    told = await take(face.reach, {"q-99": ACCEPT, "q-98": other}, "tests")
+    assert told == {"q-98"}
+    assert await take(face.reach, None, "tests") == set()
+
+
+async def test_an_engine_that_cannot_be_reached_is_the_callers_matter(face: Face) -> None:
+    lost = errors.ServerError("none can be reached")
+    face.connects = [lost]
+    with pytest.raises(errors.ServerError):
+        await take(face.reach, {"q-1": ACCEPT}, "tests")
+
+
+# What a client can
+
+
+def able(capability: types.ElicitationCapability | None, *, known: bool = True) -> Any:
+    made = types.ClientCapabilities(elicitation=capability)
+    return SimpleNamespace(client_capabilities=made if known else None)
+
+
+@pytest.mark.parametrize(
+    ("session", "forms", "pages"),
+    [
+        (able(None, known=False), False, False),
+        (able(None), False, False),
+        (able(types.ElicitationCapability()), True, False),
+        (able(types.ElicitationCapability(form=types.FormElicitationCapability())), True, False),
+        (able(types.ElicitationCapability(url=types.UrlElicitationCapability())), False, True),
+    ],
+)
+def test_a_client_says_what_it_can_show(session: Any, forms: bool, pages: bool) -> None:
+    assert can_elicit(session) is forms
+    assert can_open_pages(session) is pages
+
+
+@pytest.mark.parametrize("mode", ["legacy", MODERN])
+async def test_the_official_client_shows_forms_if_somebody_fills_them_in(
+    face: Face, mode: str
+) -> None:
+    for person, can in ((Person(), True), (None, False)):
+        async with face.client(person, mode) as client:
+            await waited(client)
+        assert can_elicit(face.sessions[-1]) is can
+
+
+async def test_a_client_of_an_older_version_gets_what_that_has() -> None:
+    shown: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    class Session:
+        protocol_version = "2025-06-18"
+        client_capabilities = types.ClientCapabilities(elicitation=types.ElicitationCapability())
+
+        async def elicit_form(self, message: str, schema: Any) -> types.ElicitResult:
+            shown.set_result(schema)
+            raise MCPError(types.CONNECTION_CLOSED, "gone")
+
+    engine = Engine()
+    engine.ask(question=posed(asked(COLOUR, SAILS)))
+    reach = Reach(lambda: asyncio.sleep(0, engine))  # type: ignore[arg-type]
+    pushing = Pushing(reach, Session(), "tests")  # type: ignore[arg-type]
+    pushing.follow("one")
+    async with asyncio.timeout(DEADLINE):
+        fields = (await shown)["properties"]
+    await pushing.aclose()
+    assert fields["q1"]["enum"] == ["Red", "Blue"]
+    assert "q2_1" in fields

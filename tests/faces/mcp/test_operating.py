@@ -1,0 +1,383 @@
+"""The tools as verbs: what reaches the engine, what is told, and what is refused."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from pilothouse import errors
+from pilothouse.faces.mcp.calls import CALLS
+from pilothouse.faces.mcp.operating import Act, Operator, Outcome
+from pilothouse.faces.mcp.reaching import Reach
+from pilothouse.sessions.answers import Allow, Answer
+from pilothouse.sessions.contract import Answered, Fork, Listed, Question, Said, Say, Start, Started
+from tests.faces.http.fake import NOW, FakeEngine
+
+
+class Recording(FakeEngine):
+    """Keeps what it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.requests: list[Any] = []
+        self.elsewhere: list[Listed] = []
+
+    async def start(self, request: Start) -> Started:
+        self.requests.append(request)
+        return await super().start(request)
+
+    async def say(self, session_id: str, request: Say) -> Said:
+        self.requests.append(request)
+        return await super().say(session_id, request)
+
+    async def fork(self, session_id: str, request: Fork) -> Started:
+        self.requests.append(request)
+        return await super().fork(session_id, request)
+
+    async def answer(self, question_id: str, answer: Answer, *, by: str = "person") -> Answered:
+        self.requests.append((question_id, answer, by))
+        return await super().answer(question_id, answer, by=by)
+
+    async def list(self, **more: Any) -> Any:
+        self.requests.append(more)
+        found = await super().list(**more)
+        return replace(found, sessions=[*found.sessions, *self.elsewhere])
+
+
+class Someone:
+    """A caller that keeps what it is told."""
+
+    def __init__(self, cwd: str | None = "/srv/boat") -> None:
+        self.name = "tests"
+        self.default_cwd = cwd
+        self.shows_forms = False
+        self.told: list[str] = []
+
+    async def progress(self, done: float, total: float | None, message: str) -> None:
+        self.told.append(message)
+
+
+class Table:
+    """An operator and the engine behind it."""
+
+    def __init__(self, answers: Any = "anyone", cwd: str | None = "/srv/boat") -> None:
+        self.engine = Recording()
+        self.connected = 0
+        self.caller = Someone(cwd)
+        self.operator = Operator(Reach(self._connect), answers=answers)
+
+    async def _connect(self) -> Any:
+        self.connected += 1
+        return self.engine
+
+    async def call(self, tool: str, **arguments: Any) -> Outcome:
+        done = await self.operator.begin(tool, arguments, self.caller)
+        return await self.operator.finish(done, self.caller) if isinstance(done, Act) else done
+
+    async def told(self, tool: str, **arguments: Any) -> dict[str, Any]:
+        outcome = await self.call(tool, **arguments)
+        assert not outcome.is_error, outcome.text
+        return outcome.structured
+
+    async def refused(self, tool: str, **arguments: Any) -> str:
+        outcome = await self.call(tool, **arguments)
+        assert outcome.is_error, outcome.text
+        assert outcome.structured == {}
+        return outcome.text
+
+    async def start(self, **arguments: Any) -> str:
+        return (await self.told("claude_start", prompt="go", **arguments))["sessionId"]
+
+    async def pose(self, **more: Any) -> Question:
+        """A question of a new session."""
+        session_id = await self.start()
+        question = self.engine.pose(session_id, **more)
+        status = replace(
+            self.engine.sessions[session_id], state="awaiting_input", questions=[question]
+        )
+        self.engine.sessions[session_id] = status
+        return question
+
+
+# What reaches the engine
+
+
+async def test_only_what_the_caller_set_reaches_the_cli() -> None:
+    table = Table()
+    await table.start()
+    request = table.engine.requests[-1]
+    assert (request.prompt, request.cwd) == ("go", "/srv/boat")
+    assert request.options == type(request.options)()
+    await table.start(
+        workingDirectory="/elsewhere",
+        model="opus",
+        permissionMode="plan",
+        allowedTools=["Read"],
+        disallowedTools=["Bash"],
+        maxTurns=3,
+        maxBudgetUsd=0.5,
+        systemPrompt="Be brief.",
+    )
+    request = table.engine.requests[-1]
+    assert request.cwd == "/elsewhere"
+    assert request.options == type(request.options)(
+        model="opus",
+        mode="plan",
+        allowed_tools=["Read"],
+        disallowed_tools=["Bash"],
+        max_turns=3,
+        max_budget_usd=0.5,
+        append_system_prompt="Be brief.",
+    )
+
+
+async def test_every_request_has_a_key_of_its_own() -> None:
+    table = Table()
+    session_id = await table.start()
+    await table.start()
+    for fork in (False, True):
+        await table.told("claude_say", sessionId=session_id, message="and?", fork=fork)
+    keys = [each.key for each in table.engine.requests]
+    assert None not in keys
+    assert len(set(keys)) == len(keys)
+
+
+async def test_a_relative_directory_is_one_within_the_callers() -> None:
+    table = Table()
+    await table.start(workingDirectory="deck")
+    assert table.engine.requests[-1].cwd == "/srv/boat/deck"
+    await table.told("claude_list", workingDirectory="deck", limit=7)
+    assert table.engine.requests[-1] == {"cwd": "/srv/boat/deck", "limit": 7}
+
+
+async def test_a_caller_without_a_directory_has_to_name_one() -> None:
+    table = Table(cwd=None)
+    assert "workingDirectory" in await table.refused("claude_start", prompt="go")
+    assert "not there" in await table.refused("claude_start", prompt="go", workingDirectory="deck")
+    assert await table.start(workingDirectory="/srv/boat")
+    assert (await table.told("claude_list"))["total"] == 1
+
+
+async def test_skipping_permissions_is_a_mode() -> None:
+    table = Table()
+    await table.start(dangerouslySkipPermissions=True)
+    assert table.engine.requests[-1].options.mode == "bypassPermissions"
+    refused = await table.refused(
+        "claude_start", prompt="go", dangerouslySkipPermissions=True, permissionMode="plan"
+    )
+    assert "contradict" in refused
+
+
+async def test_a_message_may_switch_the_mode_but_not_of_a_fork() -> None:
+    table = Table()
+    session_id = await table.start()
+    await table.told("claude_say", sessionId=session_id, message="and?", permissionMode="dontAsk")
+    assert table.engine.requests[-1].mode == "dontAsk"
+    refused = await table.refused(
+        "claude_say", sessionId=session_id, message="or?", fork=True, permissionMode="plan"
+    )
+    assert "permissionMode" in refused
+
+
+async def test_an_answer_says_who_gave_it() -> None:
+    table = Table()
+    question = await table.pose()
+    told = await table.told(
+        "claude_respond", sessionId=question.session_id, id=question.id, answers=["allow"]
+    )
+    assert table.engine.requests[-1] == (question.id, Allow(), "mcp:tests")
+    assert told["sessionId"] == question.session_id
+
+
+async def test_an_engine_that_was_lost_is_found_again() -> None:
+    table = Table()
+    session_id = await table.start()
+    table.engine.raises = errors.ServerError("it went away")
+    assert (await table.told("claude_status", sessionId=session_id))["status"] == "active"
+    assert table.connected == 2
+
+
+# What is told
+
+
+async def test_a_session_that_was_made_elsewhere_is_at_rest() -> None:
+    table = Table()
+    table.engine.elsewhere = [Listed(session_id="old", cwd="/srv", title="Of old", updated_at=NOW)]
+    told = await table.told("claude_status", sessionId="old", waitSeconds=50)
+    assert (told["status"], told["title"]) == ("done", "Of old")
+    assert 'claude_say({"sessionId":"old"' in told["next"]
+
+
+@pytest.mark.parametrize(
+    ("answers", "shows_forms", "told"),
+    [
+        ("anyone", False, "Answer: claude_respond("),
+        ("anyone", True, "A person may be asked in a form here. Wait for the answer: claude_st"),
+        ("person", False, "A person has to answer"),
+        ("person", True, "A person has to answer"),
+    ],
+)
+async def test_what_to_do_about_a_question_depends_on_who_answers(
+    answers: str, shows_forms: bool, told: str
+) -> None:
+    table = Table(answers)
+    table.caller.shows_forms = shows_forms
+    question = await table.pose()
+    status = await table.told("claude_status", sessionId=question.session_id)
+    assert status["next"].startswith(told)
+
+
+async def test_who_looks_at_a_session_whose_plan_went_on_is_sent_after_it() -> None:
+    table = Table()
+    session_id = await table.start()
+    ended = replace(table.engine.sessions[session_id], state="interrupted", successor="s-2")
+    table.engine.sessions[session_id] = ended
+    told = await table.told("claude_status", sessionId=session_id)
+    assert 'claude_status({"sessionId":"s-2"' in told["next"]
+
+
+async def test_a_call_tells_how_it_goes_while_it_waits() -> None:
+    table = Table()
+    session_id = await table.start()
+    waiting = asyncio.create_task(table.told("claude_status", sessionId=session_id, waitSeconds=50))
+    await table.engine.watched()
+    table.engine.sessions[session_id] = replace(
+        table.engine.sessions[session_id], state="done", result="Done."
+    )
+    table.engine.append(session_id, "turn.ended")
+    assert (await asyncio.wait_for(waiting, 20))["result"] == "Done."
+    assert table.caller.told == ["works"]
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (errors.UnknownSession("there is no session x", advice="did you mean y?"), "mean y?"),
+        (errors.TooManySessions("10 sessions run", advice="wait for one"), "claude_list"),
+        (errors.CapReached("the day's money is spent", advice="go on tomorrow"), "tomorrow"),
+        (errors.DirectoryRefused("/x is outside", advice="choose one within /y"), "within /y"),
+        (errors.CLINotFound("no CLI was found"), "npm install -g @anthropic-ai/claude-code"),
+        (errors.BypassNotAllowed("mode", advice="set allow_bypass"), "allow_bypass"),
+        (errors.SessionTaken("another process has it", advice="end it"), "fork: true"),
+        (errors.JournalError("the disk is full"), "the disk is full"),
+        (errors.UsageError("no prompt"), "no prompt"),
+    ],
+)
+async def test_a_refusal_is_told_with_what_to_do_next(
+    error: errors.PilothouseError, told: str
+) -> None:
+    table = Table()
+
+    class Refusing(Recording):
+        async def start(self, request: Start) -> Started:
+            raise error
+
+    table.engine = Refusing()
+    refused = await table.refused("claude_start", prompt="go")
+    assert str(error) in refused
+    assert told in refused
+
+
+async def test_a_server_that_cannot_be_reached_is_told_of() -> None:
+    async def connect() -> Any:
+        raise errors.ServerError("no server can be reached")
+
+    operator = Operator(Reach(connect), answers="anyone")
+    outcome = await operator.begin("claude_list", {}, Someone())
+    assert isinstance(outcome, Outcome)
+    assert outcome.is_error
+    assert "no server can be reached" in outcome.text
+
+
+async def test_what_was_done_is_told_although_its_status_cannot_be() -> None:
+    class Leaving(Recording):
+        async def status(self, session_id: str, **more: Any) -> Any:
+            raise errors.ServerError("it went away")
+
+    table = Table()
+    table.engine = Leaving()
+    refused = await table.refused("claude_start", prompt="go")
+    assert refused.startswith("Session session-1 was started, do not start it again.")
+    assert "it went away" in refused
+
+
+@pytest.mark.parametrize("tool", ["claude_start", "claude_say"])
+async def test_no_session_runs_where_a_cli_is_lacking(tool: str) -> None:
+    table = Table()
+    table.engine.lack = "no Claude Code CLI was found; npm install -g @anthropic-ai/claude-code"
+    given = {"prompt": "go"} if tool == "claude_start" else {"sessionId": "a", "message": "b"}
+    assert table.engine.lack in await table.refused(tool, **given)
+    assert table.engine.requests == []
+
+
+async def test_a_question_that_is_not_there_is_refused_with_those_that_are() -> None:
+    table = Table()
+    question, other = await table.pose(), await table.pose()
+    for unknown in ("nonsense", other.id):
+        refused = await table.refused(
+            "claude_respond", sessionId=question.session_id, id=unknown, answers=["allow"]
+        )
+        assert f"{question.id} (tool_approval)" in refused
+    quiet = await table.start()
+    refused = await table.refused("claude_respond", sessionId=quiet, id="x", answers=["allow"])
+    assert "no question of it is open" in refused
+
+
+async def test_an_answer_that_does_not_fit_is_refused_with_those_that_do() -> None:
+    table = Table()
+    question = await table.pose()
+    given = {"sessionId": question.session_id, "id": question.id}
+    assert '"allow", "deny"' in await table.refused("claude_respond", **given, answers=["yes"])
+
+
+async def test_what_only_the_engine_knows_to_be_wrong_is_told_in_the_same_words() -> None:
+    class Strict(Recording):
+        async def answer(self, question_id: str, answer: Answer, *, by: str = "person") -> Any:
+            raise errors.AnswerRefused("the input is empty", advice='send {"kind":"allow"}')
+
+    table = Table()
+    table.engine = Strict()
+    question = await table.pose()
+    refused = await table.refused(
+        "claude_respond", sessionId=question.session_id, id=question.id, answers=["allow"]
+    )
+    assert "the input is empty" in refused
+    assert '"deny: reason"' in refused
+    assert "kind" not in refused
+
+
+async def test_a_question_that_was_settled_is_not_settled_again() -> None:
+    table = Table()
+    question = await table.pose()
+    given = {"sessionId": question.session_id, "id": question.id}
+    await table.told("claude_respond", **given, answers=["allow"])
+    assert await table.told("claude_respond", **given, answers=["allow"])
+    refused = await table.refused("claude_respond", **given, answers=["deny"])
+    assert "claude_status" in refused
+
+
+# Whatever comes
+
+junk = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=4,
+)
+parameters = st.sampled_from(
+    ["prompt", "sessionId", "message", "id", "answers", "after", "fork", "limit", "outputLines"]
+)
+
+
+@given(st.sampled_from(sorted(CALLS)), st.dictionaries(parameters, junk))
+async def test_every_call_comes_to_a_result(tool: str, arguments: dict[str, Any]) -> None:
+    outcome = await Table().call(tool, **arguments)
+    assert isinstance(outcome, Outcome)
+    assert outcome.text

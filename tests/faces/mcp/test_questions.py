@@ -1,0 +1,297 @@
+"""What a caller sees of a question, and what its answers become."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from pilothouse.errors import AnswerRefused
+from pilothouse.faces.mcp.questions import answer_of, pending, valid_answers
+from pilothouse.sessions.answers import (
+    Allow,
+    Answer,
+    ApprovePlan,
+    Choose,
+    ClearContext,
+    Decline,
+    Deny,
+    Dismiss,
+    Fill,
+    RejectPlan,
+    RevisePlan,
+    Skip,
+)
+from pilothouse.sessions.contract import Question
+from pilothouse.sessions.questions import check
+from tests.sessions.questions.asks import (
+    COLOUR,
+    EVERY,
+    RULE,
+    SAILS,
+    asked,
+    bash,
+    elicitation,
+    form,
+    page,
+    plan_request,
+    posed,
+    tool_request,
+)
+
+TOOL = posed(EVERY["tool"])
+PLAN = posed(EVERY["plan"])
+NO_PLAN = posed(EVERY["no plan"])
+QUESTIONS = posed(EVERY["questions"])
+
+
+# What is asked
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "options"),
+    [
+        ("tool", "tool_approval", [["allow", "deny", "always"]]),
+        (
+            "plan",
+            "plan_approval",
+            [["approve", "reject", "approve_accept_edits", "revise", "clear_context"]],
+        ),
+        ("no plan", "plan_approval", [["approve", "reject"]]),
+        ("questions", "question", [["Red", "Blue"], ["Main", "Jib"]]),
+        ("page", "elicitation", [["open", "decline", "cancel"]]),
+    ],
+)
+def test_a_question_has_its_type_and_the_answers_that_fit(
+    name: str, kind: str, options: list[list[str]]
+) -> None:
+    told = pending(posed(EVERY[name]))
+    assert told["type"] == kind
+    assert [each["options"] for each in told["questions"]] == options
+    for each in told["questions"]:
+        assert len(each["descriptions"]) == len(each["options"])
+
+
+def test_always_is_offered_only_where_there_is_something_to_remember() -> None:
+    other = posed(bash(permission_suggestions=[]))
+    without = replace(other, ways=[way for way in other.ways if "always" not in way.answer])
+    assert pending(without)["questions"][0]["options"] == ["allow", "deny"]
+    with pytest.raises(AnswerRefused):
+        answer_of(without, ["always"])
+
+
+def test_what_a_question_does_not_offer_is_not_shown() -> None:
+    ways = [way for way in PLAN.ways if way.answer["kind"] != "clear_context"]
+    fewer = replace(PLAN, ways=ways)
+    assert "clear_context" not in pending(fewer)["questions"][0]["options"]
+    with pytest.raises(AnswerRefused):
+        answer_of(fewer, ["clear_context"])
+
+
+def test_the_rule_that_always_makes_is_told() -> None:
+    [one] = pending(TOOL)["questions"]
+    assert "make test:*" in one["descriptions"][2]
+
+
+def test_a_long_text_is_cut_with_where_the_rest_is() -> None:
+    long = posed(tool_request("Write", {"file_path": "/a", "content": "sail " * 5_000}))
+    told = pending(long)
+    assert len(told["questions"][0]["question"]) < 5_000
+    assert f"pilothouse://sessions/{long.session_id}" in told["questions"][0]["question"]
+    assert "input" not in told
+
+
+def test_a_form_asks_for_each_of_its_fields() -> None:
+    told = pending(form())["questions"]
+    assert [each["header"] for each in told] == [
+        "day",
+        "crew",
+        "draft",
+        "night",
+        "name",
+        "ports",
+        "tide",
+    ]
+    assert told[0]["options"] == ["Monday", "Friday"]
+    assert told[3]["options"] == ["true", "false"]
+    assert told[5]["multiSelect"]
+    assert (told[6]["options"], told[6]["descriptions"]) == (["low", "high"], ["Low", ""])
+    assert "optional" in told[1]["question"]
+
+
+# Answers
+
+
+@pytest.mark.parametrize(
+    ("question", "said", "answer"),
+    [
+        (TOOL, "allow", Allow()),
+        (TOOL, " Allow ", Allow()),
+        (TOOL, "always", Allow(always=True)),
+        (TOOL, "deny", Deny()),
+        (TOOL, "Deny: not: today", Deny(reason="not: today")),
+        (PLAN, "approve", ApprovePlan()),
+        (PLAN, "approve_accept_edits", ApprovePlan(mode="acceptEdits")),
+        (PLAN, "reject", RejectPlan()),
+        (PLAN, "reject: too long", RejectPlan(reason="too long")),
+        (PLAN, "revise: look first", RevisePlan(feedback="look first")),
+        (PLAN, "clear_context", ClearContext()),
+        (NO_PLAN, "approve", Allow()),
+        (NO_PLAN, "reject: stay", Deny(reason="stay")),
+        (page(), "open", Fill()),
+        (page(), "decline", Decline()),
+        (page(), "cancel", Dismiss()),
+        (form(), "decline", Decline()),
+        (form(), "cancel", Dismiss()),
+        (QUESTIONS, "skip", Skip()),
+    ],
+)
+def test_a_word_is_an_answer(question: Question, said: str, answer: Answer) -> None:
+    assert answer_of(question, [said]) == answer
+    check(question, answer, bypass_allowed=False)
+
+
+def test_the_models_questions_take_labels_numbers_and_other_words() -> None:
+    answers = answer_of(QUESTIONS, ["2", "jib, Main, a spinnaker"])
+    assert answers == Choose(
+        answers={"Which colour?": "Blue", "Which sails?": ["Jib", "Main", "a spinnaker"]}
+    )
+    assert answer_of(posed(asked(COLOUR)), ["mauve"]) == Choose(answers={"Which colour?": "mauve"})
+
+
+def test_labels_of_the_only_question_may_come_one_by_one() -> None:
+    assert answer_of(posed(asked(SAILS)), ["Main", "Jib"]) == Choose(
+        answers={"Which sails?": ["Main", "Jib"]}
+    )
+
+
+def test_a_label_called_skip_is_a_label() -> None:
+    question = posed(asked({**COLOUR, "options": [{"label": "Skip"}, {"label": "Go"}]}))
+    assert answer_of(question, ["skip"]) == Choose(answers={"Which colour?": "Skip"})
+
+
+def test_a_form_is_filled_in_field_by_field() -> None:
+    said = ["friday", "3", "1.5", "no", "Anna", "Oslo", "Low"]
+    answer = answer_of(form(), said)
+    assert answer == Fill(
+        content={
+            "day": "Friday",
+            "crew": 3,
+            "draft": 1.5,
+            "night": False,
+            "name": "Anna",
+            "ports": ["Oslo"],
+            "tide": "low",
+        }
+    )
+    check(form(), answer, bypass_allowed=False)
+    assert answer_of(form(), ["Monday", "", "", "", "", "", ""]) == Fill(content={"day": "Monday"})
+
+
+def test_a_value_that_is_called_decline_is_a_value() -> None:
+    schema = {"type": "object", "properties": {"a": {"enum": ["accept", "decline"]}}}
+    question = posed(elicitation(mode="form", requested_schema=schema))
+    assert answer_of(question, ["decline"]) == Fill(content={"a": "decline"})
+
+
+def test_an_edited_input_goes_with_allow() -> None:
+    edited = {"command": "make lint"}
+    assert answer_of(TOOL, ["allow"], edited) == Allow(input=edited)
+    for question, said in (
+        (TOOL, "deny"),
+        (TOOL, "always"),
+        (PLAN, "approve"),
+        (NO_PLAN, "approve"),
+    ):
+        with pytest.raises(AnswerRefused, match="updatedInput"):
+            answer_of(question, [said], edited)
+
+
+@pytest.mark.parametrize(
+    ("question", "said", "told"),
+    [
+        (TOOL, ["yes"], '"allow", "deny", "deny: reason", "always"'),
+        (TOOL, ["allow: it"], '"allow"'),
+        (TOOL, [], '"allow"'),
+        (TOOL, ["allow", "deny"], "one answer is wanted, not 2"),
+        (PLAN, ["allow"], '"revise: what to change"'),
+        (NO_PLAN, ["revise: it"], '"approve", "reject"'),
+        (QUESTIONS, ["Red"], "2 answers are wanted, not 1"),
+        (QUESTIONS, ["Red", " "], "the answer to 'Which sails?' is empty"),
+        (QUESTIONS, ["", "Jib"], '"Red", "Blue"'),
+        (form(), ["Monday"], "7 answers are wanted, not 1"),
+        (form(), ["Sunday", "", "", "", "", "", ""], "takes one of Monday, Friday"),
+        (form(), ["Monday", "many", "", "", "", "", ""], "crew takes a value of type integer"),
+        (form(), ["Monday", "", "nan", "", "", "", ""], "draft takes a value of type number"),
+        (page(), ["allow"], '"open", "decline", "cancel"'),
+    ],
+)
+def test_an_answer_that_does_not_fit_is_refused_with_those_that_do(
+    question: Question, said: list[str], told: str
+) -> None:
+    with pytest.raises(AnswerRefused) as caught:
+        answer_of(question, said)
+    assert told in str(caught.value)
+    assert valid_answers(question) in str(caught.value)
+
+
+# Every option of every question is an answer to it
+
+words = st.text(max_size=12)
+options = st.fixed_dictionaries({"label": words, "description": words})
+questions = st.fixed_dictionaries(
+    {
+        "question": words,
+        "header": words,
+        "options": st.lists(options, max_size=4),
+        "multiSelect": st.booleans(),
+    }
+)
+fields = st.one_of(
+    st.fixed_dictionaries({"type": st.just("boolean")}),
+    st.fixed_dictionaries({"type": st.just("string"), "enum": st.lists(words, min_size=1)}),
+    st.fixed_dictionaries(
+        {"type": st.just("integer"), "enum": st.lists(st.integers(), min_size=1)}
+    ),
+    st.fixed_dictionaries(
+        {
+            "type": st.just("array"),
+            "items": st.fixed_dictionaries({"enum": st.lists(words, min_size=1)}),
+        }
+    ),
+    st.fixed_dictionaries(
+        {"oneOf": st.lists(st.fixed_dictionaries({"const": words, "title": words}), min_size=1)}
+    ),
+)
+schemas = st.fixed_dictionaries(
+    {"type": st.just("object"), "properties": st.dictionaries(words, fields, max_size=3)}
+)
+requests = st.one_of(
+    st.builds(lambda command: tool_request("Bash", {"command": command}), words),
+    st.builds(lambda command: bash(permission_suggestions=[RULE], description=command), words),
+    st.builds(lambda plan: plan_request(plan=plan), words),
+    st.just(plan_request()),
+    st.builds(lambda each: asked(*each), st.lists(questions, max_size=3)),
+    st.builds(lambda each: elicitation(mode="form", requested_schema=each), schemas),
+    st.just(elicitation(mode="url", url="https://example.com")),
+)
+
+
+def said(told: dict[str, Any], number: int, option: str) -> list[str]:
+    """This option to one question, and some answer to each of the others."""
+    others = [each["options"][0] if each["options"] else "words" for each in told["questions"]]
+    return [*others[:number], option, *others[number + 1 :]]
+
+
+@given(requests)
+def test_every_option_there_is_is_taken(request: Any) -> None:
+    question = posed(request)
+    told = pending(question)
+    assert told["questions"]
+    for number, each in enumerate(told["questions"]):
+        for option in each["options"]:
+            answer = answer_of(question, said(told, number, option))
+            check(question, answer, bypass_allowed=False)

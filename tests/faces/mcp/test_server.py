@@ -1,0 +1,449 @@
+"""The tools on the simulator, as the official client uses them in both eras."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import aclosing
+from typing import Any
+
+import mcp_types as types
+import pytest
+from mcp import MCPError
+
+from pilothouse.sessions.contract import Question
+from pilothouse.testing.scenario import gate, reply, tool
+from tests.faces.mcp.conftest import Desks
+from tests.faces.mcp.desk import MODERN, Caller, Desk, text_of
+from tests.sessions.engine.test_elsewhere import bare
+
+TOUCH = reply(tool("Bash", command="touch made", description="Do it"))
+PLAN = "# Plan\n\n1. Look\n2. Leap\n"
+WRITE_PLAN = reply(tool("Write", file_path="{{plan_file}}", content=PLAN))
+EXIT = reply(tool("ExitPlanMode"))
+WRITE_NOTE = reply(tool("Write", file_path="{{cwd}}/note.txt", content="noted"))
+HELD = reply("One", gate("held"), " and two.")
+COLOUR = {
+    "question": "Which colour?",
+    "header": "Colour",
+    "options": [
+        {"label": "Red", "description": "Like a rose"},
+        {"label": "Blue, deep", "description": "Like the sea"},
+    ],
+    "multiSelect": False,
+}
+SAILS = {
+    "question": "Which sails?",
+    "header": "Sails",
+    "options": [{"label": "Jib", "description": ""}, {"label": "Main", "description": ""}],
+    "multiSelect": True,
+}
+
+
+async def respond(model: Caller, asked: dict[str, Any], *answers: str, **more: Any) -> Any:
+    return await model.call(
+        "claude_respond",
+        sessionId=asked["sessionId"],
+        id=asked["pendingQuestion"]["id"],
+        answers=list(answers),
+        waitSeconds=50,
+        **more,
+    )
+
+
+# Flows
+
+
+async def test_a_session_is_started_and_followed_to_its_end(desk: Desks, era: str) -> None:
+    at = await desk("Hello there.")
+    async with at.client(era) as model:
+        started = await model.call("claude_start", prompt="go")
+        assert {"sessionId", "status", "cursor", "next"} <= set(started)
+        status = await model.waited(started["sessionId"])
+        assert (status["status"], status["result"]) == ("done", "Hello there.")
+        assert status["recentOutput"] == ["Hello there."]
+        assert (status["turnCount"], status["toolUseEvents"]) == (1, [])
+        assert (status["costUsd"] >= 0, status["tokens"]["output"] >= 0) == (True, True)
+        later = await model.status(started["sessionId"], after=status["cursor"])
+        assert (later["recentOutput"], later["status"]) == ([], "done")
+
+
+async def test_a_tool_is_approved_by_polling(desk: Desks, era: str) -> None:
+    at = await desk(TOUCH, "Made.")
+    async with at.client(era) as model:
+        asked = await model.call("claude_start", prompt="go", waitSeconds=50)
+        assert asked["status"] == "awaiting_input"
+        question = asked["pendingQuestion"]
+        assert (question["type"], question["toolName"]) == ("tool_approval", "Bash")
+        assert question["questions"][0]["options"] == ["allow", "deny", "always"]
+        assert "touch made" in question["questions"][0]["question"]
+        assert asked["pendingQuestions"] == [question]
+        text = await model.text("claude_status", sessionId=asked["sessionId"])
+        assert "touch made" in text
+        assert f'claude_respond({{"sessionId":"{asked["sessionId"]}"' in text
+        done = await respond(model, asked, "allow")
+    assert (done["status"], done["result"]) == ("done", "Made.")
+    [used] = done["toolUseEvents"]
+    assert (used["toolName"], used["status"]) == ("Bash", "completed")
+    assert (at.house.cwd / "made").exists()
+
+
+async def test_a_tool_runs_with_the_input_it_was_given(desk: Desks) -> None:
+    at = await desk(TOUCH, "Made.")
+    async with at.client() as model:
+        asked = await model.call("claude_start", prompt="go", waitSeconds=50)
+        edited = asked["pendingQuestion"]["input"] | {"command": "touch edited"}
+        await respond(model, asked, "allow", updatedInput=edited)
+    assert [each.name for each in at.house.cwd.iterdir()] == ["edited"]
+
+
+async def test_a_plan_is_made_approved_and_implemented(desk: Desks) -> None:
+    at = await desk(WRITE_PLAN, EXIT, WRITE_NOTE, "Leapt.")
+    async with at.client() as model:
+        asked = await model.call(
+            "claude_start", prompt="plan it", permissionMode="plan", waitSeconds=50
+        )
+        question = asked["pendingQuestion"]
+        [one] = question["questions"]
+        assert question["type"] == "plan_approval"
+        assert one["question"].startswith("Claude has completed a plan:\n\n# Plan")
+        assert one["options"] == [
+            "approve",
+            "reject",
+            "approve_accept_edits",
+            "revise",
+            "clear_context",
+        ]
+        done = await respond(model, asked, "approve_accept_edits")
+    assert (done["status"], done["result"]) == ("done", "Leapt.")
+    assert done["permissionMode"] == "acceptEdits"
+    assert (at.house.cwd / "note.txt").read_text() == "noted"
+
+
+async def test_an_approved_plan_is_implemented_with_questions_about_edits(desk: Desks) -> None:
+    at = await desk(WRITE_PLAN, EXIT, WRITE_NOTE, "Leapt.", "As you like.")
+    async with at.client() as model:
+        asked = await model.call(
+            "claude_start", prompt="plan it", permissionMode="plan", waitSeconds=50
+        )
+        asked = await respond(model, asked, "approve")
+        assert asked["pendingQuestion"]["toolName"] == "Write"
+        done = await respond(model, asked, "deny: not there")
+    assert done["toolUseEvents"][-1]["status"] == "denied"
+    assert "not there" in at.house.told()[-1]
+
+
+async def test_a_plan_goes_on_in_a_new_session(desk: Desks) -> None:
+    at = await desk(WRITE_PLAN, EXIT, "Leapt.", strict=False)
+    async with at.client() as model:
+        asked = await model.call(
+            "claude_start", prompt="plan it", permissionMode="plan", waitSeconds=50
+        )
+        ended = await respond(model, asked, "clear_context")
+        assert ended["sessionId"] == asked["sessionId"]
+        assert ended["newSessionId"] in ended["next"]
+        done = await model.waited(ended["newSessionId"])
+    assert (done["status"], done["parentSessionId"]) == ("done", asked["sessionId"])
+
+
+async def test_the_models_questions_are_answered(desk: Desks) -> None:
+    at = await desk(reply(tool("AskUserQuestion", questions=[COLOUR, SAILS])), "So be it.")
+    async with at.client() as model:
+        asked = await model.call("claude_start", prompt="go", waitSeconds=50)
+        assert asked["pendingQuestion"]["type"] == "question"
+        colour, sails = asked["pendingQuestion"]["questions"]
+        assert colour == {
+            "question": "Which colour?",
+            "options": ["Red", "Blue, deep"],
+            "header": "Colour",
+            "descriptions": ["Like a rose", "Like the sea"],
+            "multiSelect": False,
+        }
+        assert sails["multiSelect"]
+        done = await respond(model, asked, "2", "main, jib")
+    assert done["status"] == "done"
+    assert '"Which colour?"="Blue, deep"' in at.house.told()[-1]
+    assert "Main, Jib" in at.house.told()[-1]
+
+
+async def test_a_session_at_rest_is_resumed_switched_forked_and_listed(desk: Desks) -> None:
+    at = await desk("One.", "Two.", "Three.")
+    async with at.client() as model:
+        session_id = await model.start("Begin here", waitSeconds=50)
+        await at.house.engine.stop(session_id)
+        said = await model.call(
+            "claude_say",
+            sessionId=session_id,
+            message="and?",
+            permissionMode="plan",
+            waitSeconds=50,
+        )
+        assert (said["resumed"], said["result"], said["permissionMode"]) == (True, "Two.", "plan")
+        assert said["recentOutput"] == ["Two."]
+        forked = await model.call(
+            "claude_say", sessionId=session_id, message="or?", fork=True, waitSeconds=50
+        )
+        assert forked["parentSessionId"] == session_id != forked["sessionId"]
+        assert (forked["result"], "resumed" in forked) == ("Three.", False)
+        told = await model.call("claude_list")
+        assert {each["sessionId"] for each in told["sessions"]} >= {
+            session_id,
+            forked["sessionId"],
+        }
+        first = next(each for each in told["sessions"] if each["sessionId"] == session_id)
+        assert first["projectDirectory"] == str(at.house.cwd)
+        assert (first["isActive"], first["activeStatus"]) == (True, "done")
+        assert first["timestamp"].endswith("+00:00")
+        nowhere = await model.call("claude_list", workingDirectory="/nowhere", limit=1)
+        assert nowhere["sessions"] == []
+
+
+async def test_a_session_that_a_person_began_goes_on(desk: Desks) -> None:
+    at = await desk("One.", "Two.")
+    session_id = await bare(at.house, "a question of old")
+    async with at.client() as model:
+        [listed] = (await model.call("claude_list"))["sessions"]
+        assert (listed["sessionId"], listed["displayText"]) == (session_id, "a question of old")
+        assert (listed["isActive"], "activeStatus" in listed) == (False, False)
+        status = await model.status(session_id)
+        assert (status["status"], status["title"]) == ("done", "a question of old")
+        said = await model.call("claude_say", sessionId=session_id, message="go on", waitSeconds=50)
+    assert (said["sessionId"], said["result"], said["resumed"]) == (session_id, "Two.", True)
+
+
+async def test_a_turn_is_interrupted_and_the_session_goes_on(desk: Desks) -> None:
+    at = await desk(HELD, "Here again.")
+    async with at.client() as model:
+        session_id = await model.start()
+        await at.house.cli.reached("held")
+        await at.house.when(session_id, lambda status: status.live and not status.queued)
+        stopped = await model.call("claude_interrupt", sessionId=session_id)
+        assert stopped["status"] == "interrupted"
+        again = await model.call(
+            "claude_say", sessionId=session_id, message="hello?", waitSeconds=50
+        )
+        assert (again["status"], again["result"]) == ("done", "Here again.")
+        idle = await model.call("claude_interrupt", sessionId=session_id)
+        assert idle["status"] == "done"
+
+
+async def test_a_session_that_asks_is_interrupted(desk: Desks) -> None:
+    at = await desk(TOUCH, "Made.")
+    async with at.client() as model:
+        asked = await model.call("claude_start", prompt="go", waitSeconds=50)
+        stopped = await model.call("claude_interrupt", sessionId=asked["sessionId"])
+    assert (stopped["status"], "pendingQuestion" in stopped) == ("interrupted", False)
+    assert not (at.house.cwd / "made").exists()
+
+
+# Refusals
+
+
+async def test_a_session_too_many_is_refused_with_what_to_do(desk: Desks) -> None:
+    at = await desk(HELD, max_sessions=1)
+    async with at.client() as model:
+        session_id = await model.start()
+        await at.house.cli.reached("held")
+        refused = await model.refused("claude_start", prompt="me, too")
+        assert "1 sessions run" in refused
+        assert "claude_list" in refused
+        at.house.cli.release("held")
+        await model.waited(session_id)
+
+
+async def test_bypass_needs_the_operator(desk: Desks) -> None:
+    at = await desk("One.")
+    async with at.client() as model:
+        for given in (
+            {"dangerouslySkipPermissions": True},
+            {"permissionMode": "bypassPermissions"},
+        ):
+            refused = await model.refused("claude_start", prompt="go", **given)
+            assert "PILOTHOUSE_ALLOW_BYPASS" in refused
+        assert (await model.call("claude_list"))["sessions"] == []
+
+
+# Calls
+
+
+async def test_a_cancelled_call_ends_the_wait_and_nothing_else(desk: Desks, era: str) -> None:
+    at = await desk(HELD)
+    async with at.client(era) as model:
+        session_id = await model.start()
+        await at.house.cli.reached("held")
+        told = asyncio.Event()
+
+        async def tell(progress: float, total: float | None, message: str | None) -> None:
+            told.set()
+
+        waiting = asyncio.create_task(
+            model.client.call_tool(
+                "claude_status",
+                {"sessionId": session_id, "waitSeconds": 50},
+                progress_callback=tell,
+            )
+        )
+        await asyncio.wait_for(told.wait(), 30)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        assert (await model.status(session_id))["status"] == "active"
+        at.house.cli.release("held")
+        assert (await model.waited(session_id))["result"] == "One and two."
+
+
+async def test_an_unknown_tool_is_an_error_of_the_protocol(desk: Desks, era: str) -> None:
+    at = await desk("One.")
+    async with at.client(era) as model:
+        with pytest.raises(MCPError, match="Unknown tool: claude_stop") as caught:
+            await model.client.call_tool("claude_stop", {})
+    assert caught.value.error.code == types.INVALID_PARAMS
+
+
+async def test_a_fault_of_ours_is_a_tool_error_and_no_more(desk: Desks, era: str) -> None:
+    at = await desk("One.")
+
+    class Faulty:
+        async def list(self, **more: Any) -> Any:
+            raise RuntimeError("secret detail")
+
+    broken = Desk(at.house, engine=Faulty())
+    async with broken.client(era) as model:
+        refused = await model.refused("claude_list")
+    assert refused == "claude_list has failed inside Pilothouse; its log says why"
+    await broken.aclose()
+
+
+async def test_only_claude_code_is_told_of_the_permission_tool(desk: Desks, era: str) -> None:
+    at = await desk("One.")
+    names: dict[str, list[str]] = {}
+    for name in ("someone", "claude-code"):
+        async with at.client(era, name=name) as model:
+            names[name] = [each.name for each in (await model.client.list_tools()).tools]
+    assert len(names["someone"]) == 6
+    assert [*names["someone"], "permission_check"] == names["claude-code"]
+
+
+async def test_a_permission_server_has_nothing_else(desk: Desks, era: str) -> None:
+    whole = await desk("One.")
+    at = Desk(whole.house, permission_check_only=True)
+    async with at.client(era) as model:
+        assert [each.name for each in (await model.client.list_tools()).tools] == [
+            "permission_check"
+        ]
+        with pytest.raises(MCPError):
+            await model.client.call_tool("claude_list", {})
+    await at.aclose()
+
+
+async def test_a_cli_of_somebody_else_asks_through_it(desk: Desks, era: str) -> None:
+    at = await desk("One.")
+    asked = {"tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": "toolu_1"}
+    async with at.client(era, name="claude-code") as cli, at.client() as model:
+        asking = asyncio.create_task(cli.client.call_tool("permission_check", asked))
+        question = await opened(at)
+        status = await model.status(question.session_id)
+        assert (status["status"], status["foreign"]) == ("awaiting_input", True)
+        await model.call(
+            "claude_respond", sessionId=question.session_id, id=question.id, answers=["allow"]
+        )
+        told = json.loads(text_of(await asyncio.wait_for(asking, 30)))
+    assert told == {"behavior": "allow", "updatedInput": {"command": "ls"}}
+
+
+async def opened(at: Desk) -> Question:
+    """The question of a session that nobody here has started."""
+    async with asyncio.timeout(30), aclosing(at.house.engine.watch(0)) as batches:
+        async for _ in batches:
+            for each in await at.house.engine.questions(state="open"):
+                return each
+    raise AssertionError("the events ended")
+
+
+# People
+
+
+async def allowing(context: Any, params: Any) -> types.ElicitResult:
+    return types.ElicitResult(action="accept", content={"answer": "allow"})
+
+
+async def declining(context: Any, params: Any) -> types.ElicitResult:
+    return types.ElicitResult(action="decline")
+
+
+async def test_a_person_answers_in_a_form_while_the_call_waits(desk: Desks) -> None:
+    at = await desk(TOUCH, "Made.")
+    async with at.client(elicitation_callback=allowing) as model:
+        done = await model.call("claude_start", prompt="go", waitSeconds=50)
+    assert (done["status"], done["result"]) == ("done", "Made.")
+    [question] = await at.house.engine.questions(session_id=done["sessionId"], state="any")
+    assert question.answered_by == "person via mcp:tests"
+
+
+async def test_a_person_answers_in_a_form_while_nobody_waits(desk: Desks) -> None:
+    at = await desk(TOUCH, "Made.")
+    async with at.client("legacy", elicitation_callback=allowing) as model:
+        session_id = await model.start()
+        status = await at.house.until(session_id, "done")
+    assert status.result == "Made."
+    [question] = await at.house.engine.questions(session_id=session_id, state="any")
+    assert question.answered_by == "person via mcp:tests"
+
+
+async def test_a_declined_form_leaves_the_question_to_others(desk: Desks, era: str) -> None:
+    at = await desk(TOUCH, "Made.")
+    async with at.client(era, elicitation_callback=declining) as model:
+        asked = await model.call("claude_start", prompt="go", waitSeconds=50)
+        assert asked["status"] == "awaiting_input"
+        done = await respond(model, asked, "allow")
+    assert done["status"] == "done"
+
+
+async def test_who_is_asked_only_while_a_call_waits_is_told_so(desk: Desks, era: str) -> None:
+    at = await desk("One.")
+    async with at.client(era, elicitation_callback=declining) as model:
+        started = await model.call("claude_start", prompt="go")
+        assert ("note" in started) == (era == MODERN)
+        await model.waited(started["sessionId"])
+
+
+async def test_only_a_person_may_approve_where_the_operator_says_so(desk: Desks) -> None:
+    at = await desk(TOUCH, "Made.", answers="person")
+    async with at.client() as model:
+        for given in (
+            {"allowedTools": ["Bash"]},
+            {"permissionMode": "acceptEdits"},
+            {"permissionMode": "auto"},
+            {"dangerouslySkipPermissions": True},
+        ):
+            assert "mcp_answers" in await model.refused("claude_start", prompt="go", **given)
+        asked = await model.call("claude_start", prompt="go", waitSeconds=50)
+        assert "A person has to answer" in asked["next"]
+        refused = await model.refused(
+            "claude_respond",
+            sessionId=asked["sessionId"],
+            id=asked["pendingQuestion"]["id"],
+            answers=["allow"],
+        )
+        assert "mcp_answers" in refused
+        widened = await model.refused(
+            "claude_say", sessionId=asked["sessionId"], message="go", permissionMode="acceptEdits"
+        )
+        assert "mcp_answers" in widened
+    async with at.client(elicitation_callback=allowing) as model:
+        done = await model.waited(asked["sessionId"])
+    assert done["result"] == "Made."
+
+
+async def test_a_retry_that_makes_its_own_state_is_refused(desk: Desks) -> None:
+    at = await desk("One.")
+    answers: Any = {"q": types.ElicitResult(action="decline")}
+    async with at.client() as model:
+        for state in ("{}", "nonsense", None):
+            result = await model.client.session.call_tool(
+                "claude_start", {"prompt": "go"}, input_responses=answers, request_state=state
+            )
+            assert isinstance(result, types.CallToolResult)
+            assert result.is_error
+            assert "equestState" in text_of(result)
+        assert (await model.call("claude_list"))["sessions"] == []
