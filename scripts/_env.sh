@@ -104,7 +104,8 @@ fetch_clis() {
   "$PY" -m pilothouse.testing.real_cli --cache "$PILOTHOUSE_CACHE" >/dev/null
 }
 
-# Sets NODE and NPM: the machine's own where the SDK can run on them, or those of the pinned wheel.
+# Sets NODE and NPM: the machine's own where all that needs them runs on it (the MCP Inspector asks
+# for most), or those of the pinned wheel.
 find_node() {
   NODE="$(command -v node || true)"
   NPM=("$(command -v npm || true)")
@@ -115,27 +116,37 @@ find_node() {
     fail "found no Node in $VENV: remove it and run again"
   NODE="$wheel/bin/node"
   NPM=("$NODE" "$wheel/lib/node_modules/npm/bin/npm-cli.js")
-  node_serves || fail "the Node in $VENV does not run here: install Node 18.14 or newer and run again"
+  node_serves || fail "the Node in $VENV does not run here: install Node 20.10 or newer and run again"
 }
 
 node_serves() {
   "$NODE" -e 'const [major, minor] = process.versions.node.split(".").map(Number)
-process.exit(major > 18 || (major === 18 && minor >= 14) ? 0 : 1)' >/dev/null 2>&1
+process.exit(major > 20 || (major === 20 && minor >= 10) ? 0 : 1)' >/dev/null 2>&1
 }
 
-# The official TypeScript SDK, as its lock file pins it, without the CLIs that it would bring along.
+# The official TypeScript SDK, without the CLIs that it would bring along.
 fetch_typescript() {
-  local from="$ROOT/tests/simulator/sdks/typescript" to="$ROOT/.cache/typescript"
+  install_packages "the TypeScript SDK" tests/simulator/sdks/typescript .cache/typescript
+}
+
+# The command line of the MCP Inspector.
+fetch_inspector() {
+  install_packages "the MCP Inspector" tests/clients/inspector .cache/inspector
+}
+
+# What a lock file pins, into a folder of its own; the copy of that file says that all of it is there.
+install_packages() {
+  local what="$1" from="$ROOT/$2" to="$ROOT/$3"
   find_node
   export PILOTHOUSE_NODE="$NODE"
   cmp -s "$from/package-lock.json" "$to/stamp" && return 0
   make_writable_places
-  echo "$SCRIPT: installing the TypeScript SDK into .cache/typescript" >&2
+  echo "$SCRIPT: installing $what into $3" >&2
   rm -rf "$to"
   mkdir -p "$to"
   cp "$from/package.json" "$from/package-lock.json" "$to"
   (cd "$to" && PATH="$(dirname "$NODE"):$PATH" "${NPM[@]}" ci --ignore-scripts --omit=optional \
     --no-audit --no-fund >"$ROOT/.cache/npm.log" 2>&1) ||
-    fail "could not install the TypeScript SDK (log in .cache/npm.log): check your network and run again"
+    fail "could not install $what (log in .cache/npm.log): check your network and run again"
   cp "$from/package-lock.json" "$to/stamp"
 }

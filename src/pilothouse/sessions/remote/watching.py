@@ -137,6 +137,8 @@ def _connect(caller: Caller, after: int | None, session_id: str | None) -> conne
         # Neither the token nor the events are any proxy's business.
         proxy=None,
         open_timeout=10,
+        # Who leaves reads no more, so the server's word of farewell may be behind what is unread.
+        close_timeout=0,
     )
 
 
