@@ -47,14 +47,14 @@ async def cut_at_random(folder: Path, cuts: int, seed: int) -> None:
     assert set(proxy.fates) >= {"drop", "delay", "second"}
 
 
-async def test_a_link_cut_sixty_times_loses_nothing_and_doubles_nothing(tmp_path: Path) -> None:
-    await cut_at_random(tmp_path, 60, seed=7)
+LONG = [pytest.param(200, seed, marks=pytest.mark.slow) for seed in (11, 12)]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", [11, 12])
-async def test_a_link_cut_two_hundred_times_loses_nothing(tmp_path: Path, seed: int) -> None:
-    await cut_at_random(tmp_path, 200, seed)
+@pytest.mark.parametrize(("cuts", "seed"), [(20, 7), *LONG])
+async def test_a_link_cut_at_random_loses_nothing_and_doubles_nothing(
+    tmp_path: Path, cuts: int, seed: int
+) -> None:
+    await cut_at_random(tmp_path, cuts, seed)
 
 
 async def test_a_server_killed_again_and_again_loses_nothing_and_doubles_nothing(

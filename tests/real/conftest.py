@@ -6,9 +6,10 @@ CLI meet there and nothing leaves the machine.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
+from signal import SIGKILL
 from typing import Any
 from zlib import crc32
 
@@ -18,6 +19,7 @@ from pilothouse.testing.scenario import AnyReply, Scenario
 from pilothouse.testing.scripted_model import ScriptedModel
 from tests.conftest import PROVING
 from tests.real.desk import CACHE, NEWEST, VERSIONS, Desk, Setup
+from tests.real.dialling import BUILDS, NATIVE, NODE, OLD
 
 # A plain turn, several, permissions allowed, edited, denied and remembered, two open at once,
 # questions, plans approved, edited, revised and rejected, interrupts, hooks, an in-process tool,
@@ -51,6 +53,16 @@ EVERY_VERSION = frozenset(
     }
 )
 
+# A turn and its answers, with each program that dials; and what 2.1.119 repeats and 2.1.37 loses.
+EVERY_BUILD = frozenset({"test_a_turn_with_a_permission"})
+BOTH_DIALECTS = frozenset(
+    {
+        "test_a_cut_in_the_middle_of_a_turn",
+        "test_a_question_that_was_lost_on_the_way_is_asked_again",
+        "test_a_false_token_opens_nothing",
+    }
+)
+
 
 def pytest_configure() -> None:
     for version in VERSIONS:
@@ -71,20 +83,43 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def is_spared(item: pytest.Item) -> bool:
     """Whether an older CLI is left to `scripts/prove`, to keep `scripts/test` short.
 
-    What every CLI must show runs on the newest and one of the older ones, by the test's name; the
-    rest on the newest.
+    What every CLI must show runs on the newest and one of the older ones, by the test's name; what
+    is of older CLIs alone, on those; the rest on the newest.
     """
     assert isinstance(item, pytest.Function)
     params = item.callspec.params if hasattr(item, "callspec") else {}
-    version = params.get("version", NEWEST)
-    if version == NEWEST:
+    if "build" in params:
+        return params["build"] not in builds_of(item)
+    if params.get("version", NEWEST) == NEWEST or NEWEST not in versions_of(item):
         return False
-    if any(mark.args[0] == "version" for mark in item.iter_markers("parametrize")):
-        return False
-    if item.originalname not in EVERY_VERSION:
+    if item.originalname not in EVERY_VERSION or params.get("number", SIGKILL) != SIGKILL:
         return True
-    older = VERSIONS[1:]
-    return version != older[crc32(item.originalname.encode()) % len(older)]
+    return params["version"] != chosen(item, VERSIONS[1:])
+
+
+def builds_of(item: pytest.Function) -> Sequence[str]:
+    if item.originalname in EVERY_BUILD:
+        return BUILDS
+    if item.originalname in BOTH_DIALECTS:
+        return (NATIVE, chosen(item, (OLD, NODE)))
+    return (chosen(item, BUILDS),)
+
+
+def versions_of(item: pytest.Function) -> Sequence[str]:
+    """The CLIs that a test is about: those it names, or all."""
+    for mark in item.iter_markers("parametrize"):
+        names, values = mark.args
+        if names == "version":
+            return values
+        if "version" in names:
+            at = names.index("version")
+            return [getattr(value, "values", value)[at] for value in values]
+    return VERSIONS
+
+
+def chosen(item: pytest.Function, among: Sequence[str]) -> str:
+    """Always the same one for a test, and about as often each of them."""
+    return among[crc32(item.originalname.encode()) % len(among)]
 
 
 @pytest.fixture(params=VERSIONS)

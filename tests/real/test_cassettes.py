@@ -139,53 +139,41 @@ async def recorded(desk: Setup, tmp_path: Path) -> tuple[Room, Path, Path]:
 
 
 @newest
-async def test_a_recorded_session_replays_to_our_client(desk: Setup, tmp_path: Path) -> None:
-    room, launcher, cassette = await recorded(desk, tmp_path)
-    live = await room.work(launcher)
-    replay = await Room(tmp_path / "elsewhere").work(write_player(tmp_path / "bin", cassette))
-    assert len(live) > 15
-    assert replay == live
-
-
-@newest
-async def test_a_session_of_our_client_replays_to_the_official_sdk(
+async def test_a_session_of_our_client_replays_to_it_and_to_the_official_sdk(
     desk: Setup, tmp_path: Path
 ) -> None:
     room, launcher, cassette = await recorded(desk, tmp_path)
-    await room.work(launcher)
-    other = Room(tmp_path / "elsewhere")
-    replay = await other.work_with_sdk(write_player(tmp_path / "bin", cassette))
+    live = await room.work(launcher)
+    player = write_player(tmp_path / "bin", cassette)
+    replay = await Room(tmp_path / "elsewhere").work(player)
+    assert len(live) > 15
+    assert replay == live
+    other = Room(tmp_path / "of-the-sdk")
+    replay = await other.work_with_sdk(player)
     parsed = await other.parse_with_sdk(read(cassette))
     assert replay[-1][0] == "ResultMessage"
     assert replay == parsed[: len(replay)]
+    check_secrets(room, cassette)
 
 
 @newest
-async def test_a_session_of_the_official_sdk_replays_to_it(desk: Setup, tmp_path: Path) -> None:
-    room, launcher, cassette = await recorded(desk, tmp_path)
-    live = await room.work_with_sdk(launcher)
-    other = Room(tmp_path / "elsewhere")
-    replay = await other.work_with_sdk(write_player(tmp_path / "bin", cassette))
-    assert live[-1][0] == "ResultMessage"
-    assert replay == live
-
-
-@newest
-async def test_a_session_of_the_official_sdk_replays_to_our_client(
+async def test_a_session_of_the_official_sdk_replays_to_it_and_to_our_client(
     desk: Setup, tmp_path: Path
 ) -> None:
     room, launcher, cassette = await recorded(desk, tmp_path)
-    await room.work_with_sdk(launcher)
-    other = Room(tmp_path / "elsewhere")
-    replay = await other.work(write_player(tmp_path / "bin", cassette))
+    live = await room.work_with_sdk(launcher)
+    player = write_player(tmp_path / "bin", cassette)
+    replay = await Room(tmp_path / "elsewhere").work_with_sdk(player)
+    assert live[-1][0] == "ResultMessage"
+    assert replay == live
+    replay = await Room(tmp_path / "ours").work(player)
     kinds = [message["type"] for message in replay]
     assert (kinds.count("assistant"), kinds.count("result")) == (4, 1)
+    check_secrets(room, cassette)
 
 
-@newest
-async def test_a_cassette_tells_no_secret(desk: Setup, tmp_path: Path) -> None:
-    room, launcher, cassette = await recorded(desk, tmp_path)
-    await room.work(launcher)
+def check_secrets(room: Room, cassette: Path) -> None:
+    """That the cassette tells neither the key nor where it was recorded."""
     text = cassette.read_text()
     assert room.env["ANTHROPIC_API_KEY"] not in text
     assert str(room.home) not in text

@@ -13,7 +13,7 @@ import json
 import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -22,7 +22,6 @@ import pytest
 from msgspec import convert
 
 from pilothouse import (
-    BypassNotAllowed,
     Client,
     ControlError,
     ControlTimeout,
@@ -324,61 +323,6 @@ async def test_an_interrupt_says_which_prompts_are_still_queued(desk: Setup, ver
         assert (await second).text == "next"
 
 
-@newest
-async def test_an_interrupt_can_cancel_what_is_queued(desk: Setup) -> None:
-    # C9
-    it = await desk(reply("one", gate("held"), "two"), reply("next"))
-    client = await it.client()
-    async with asyncio.timeout(DEADLINE):
-        first = await client.say("first")
-        await it.model.reached("held")
-        second = await client.say("second")
-        receipt = await client.interrupt(cancel_queued=True)
-        assert (receipt.still_queued, receipt.cancelled) == ([], [second.uuid])
-        assert (await first).outcome == "interrupted"
-        assert (await second).outcome == "cancelled"
-        await client.wait_idle()
-    assert len(_asked(it)) == 1
-
-
-async def test_an_interrupt_of_an_idle_session_does_no_harm(desk: Setup) -> None:
-    # C9
-    it = await desk(reply("fine"))
-    client = await it.client()
-    async with asyncio.timeout(DEADLINE):
-        receipt = await client.interrupt()
-        assert receipt.still_queued == []
-        assert (await client.ask("hi")).outcome == "finished"
-
-
-@known_to_119
-async def test_a_queued_prompt_can_be_taken_back(desk: Setup) -> None:
-    it = await desk(reply("one", gate("held"), "two"), reply("next"))
-    client = await it.client()
-    async with asyncio.timeout(DEADLINE):
-        first = await client.say("first")
-        await it.model.reached("held")
-        second = await client.say("second")
-        assert await client.cancel_prompt(second.uuid)
-        assert (await second).outcome == "cancelled"
-        it.model.release("held")
-        assert (await first).text == "onetwo"
-        await client.wait_idle()
-        assert not await client.cancel_prompt(first.uuid)
-    assert len(_asked(it)) == 1
-
-
-@known_to_119
-async def test_end_session_ends_the_cli_in_order(desk: Setup) -> None:
-    it = await desk(reply("hello"))
-    client = await it.client()
-    async with asyncio.timeout(DEADLINE):
-        await client.ask("hi")
-        await client.end_session()
-        async with aclosing(client.read()) as events:
-            assert [event async for event in events]
-
-
 @known_to_119
 async def test_a_side_question_leaves_no_trace_in_the_conversation(desk: Setup) -> None:
     it = await desk(reply("hello"), reply("because"), reply("more"))
@@ -429,21 +373,6 @@ async def test_a_mode_that_is_none_is_refused_by_the_newest_only(desk: Setup, ve
             assert "must be one of" in caught.value.message
         else:
             assert (await client.set_permission_mode(bogus)).mode == "bogus"
-
-
-async def test_bypassing_permissions_never_reaches_a_cli_unless_it_was_allowed(
-    desk: Setup,
-) -> None:
-    # C6: 2.1.37 would obey without having been started for it.
-    it = await desk(reply("hello"))
-    client = await it.client()
-    async with asyncio.timeout(DEADLINE):
-        with pytest.raises(BypassNotAllowed):
-            await client.set_permission_mode("bypassPermissions")
-        with pytest.raises(BypassNotAllowed):
-            await client.control("set_permission_mode", mode="bypassPermissions")
-        await client.say("hi")
-        assert (await next_of(client, InitMessage)).permission_mode == "default"
 
 
 @newest

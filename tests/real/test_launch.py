@@ -22,7 +22,7 @@ from pilothouse import (
 )
 from pilothouse.client.launch import ENCLOSING_SESSION
 from pilothouse.testing.scenario import ModelRequest, reply, tool
-from tests.real.desk import DEADLINE, Desk, Setup, older
+from tests.real.desk import DEADLINE, VERSIONS, Desk, Setup, older
 from tests.real.held import allow, next_of
 
 LONG = "The wind blows from the north. " * 6_600
@@ -162,15 +162,6 @@ async def test_the_session_is_known_before_the_cli_starts(desk: Setup) -> None:
     assert str(chosen) in {path.stem for path in transcripts}
 
 
-async def test_a_session_without_persistence_leaves_no_transcript(desk: Setup) -> None:
-    it = await desk(reply("hello"))
-    client = await it.client(persist_session=False)
-    async with asyncio.timeout(DEADLINE):
-        await client.ask("hi")
-        await client.aclose()
-    assert list((it.home / ".claude").rglob(f"{client.session_id}*.jsonl")) == []
-
-
 # The environment
 
 
@@ -235,30 +226,38 @@ async def test_another_entry_point_changes_what_a_cli_offers(desk: Setup, versio
 # What an old CLI does not know
 
 
+NEW_FLAGS: dict[str, tuple[dict[str, Any], set[str]]] = {
+    "--effort": ({"effort": "low"}, {"2.1.37"}),
+    "--include-hook-events": ({"include_hook_events": True}, {"2.1.37"}),
+    "--thinking": ({"thinking": "disabled"}, {"2.1.37"}),
+    "--session-mirror": ({"session_mirror": True}, {"2.1.37"}),
+    "--no-such-flag": ({"extra_args": {"no-such-flag": None}}, set(VERSIONS)),
+}
+
+
+async def test_the_flags_a_cli_knows_do_no_harm(desk: Setup, version: str) -> None:
+    it = await desk(reply("hello"))
+    known = [given for given, refused_by in NEW_FLAGS.values() if version not in refused_by]
+    client = await it.client(**{name: value for given in known for name, value in given.items()})
+    async with asyncio.timeout(DEADLINE):
+        assert (await client.ask("hi")).text == "hello"
+
+
 @pytest.mark.parametrize(
-    ("given", "complaint", "refused_by"),
+    ("version", "flag"),
     [
-        ({"effort": "low"}, "unknown option '--effort", {"2.1.37"}),
-        ({"include_hook_events": True}, "unknown option '--include-hook-events", {"2.1.37"}),
-        ({"thinking": "disabled"}, "unknown option '--thinking", {"2.1.37"}),
-        ({"session_mirror": True}, "unknown option '--session-mirror", {"2.1.37"}),
-        (
-            {"extra_args": {"no-such-flag": None}},
-            "unknown option '--no-such-flag",
-            {"2.1.325", "2.1.119", "2.1.37"},
-        ),
+        (version, flag)
+        for flag, (_, by) in NEW_FLAGS.items()
+        for version in VERSIONS
+        if version in by
     ],
-    ids=lambda value: next(iter(value)) if isinstance(value, dict) else None,
+    indirect=["version"],
 )
-async def test_a_flag_a_cli_does_not_know_is_told_in_its_own_words(
-    desk: Setup, version: str, given: dict[str, Any], complaint: str, refused_by: set[str]
-) -> None:
+async def test_a_flag_a_cli_does_not_know_is_told_in_its_own_words(desk: Setup, flag: str) -> None:
+    given, _ = NEW_FLAGS[flag]
+    complaint = f"unknown option '{flag}"
     it = await desk(reply("hello"))
     async with asyncio.timeout(DEADLINE):
-        if version not in refused_by:
-            client = await it.client(**given)
-            assert (await client.ask("hi")).text == "hello"
-            return
         with pytest.raises(SessionEnded) as caught:
             await it.client(**given)
     assert caught.value.exit_code == 1
@@ -290,6 +289,7 @@ async def test_a_program_that_cannot_run_is_not_started(desk: Setup) -> None:
 
 
 async def test_images_and_documents_arrive_at_the_model(desk: Setup) -> None:
+    # A15
     it = await desk(reply("I see"))
     chart = it.home / "chart.png"
     chart.write_bytes(PNG)

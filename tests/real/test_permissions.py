@@ -15,7 +15,6 @@ from pilothouse import (
     Answers,
     ApprovePlan,
     BypassNotAllowed,
-    ControlError,
     Deny,
     Hooks,
     RejectPlan,
@@ -23,7 +22,6 @@ from pilothouse import (
     Skip,
     ToolRequest,
     ToolServer,
-    WaitingOn,
     ask_user,
     tool,
 )
@@ -38,7 +36,7 @@ from pilothouse.protocol import (
 )
 from pilothouse.testing.scenario import reply
 from pilothouse.testing.scenario import tool as call
-from tests.real.answering import Handler, Holding, bash, conversation, results
+from tests.real.answering import Handler, bash, conversation, results
 from tests.real.desk import DEADLINE, NEWEST, Desk, Setup, newest
 
 TOUCH = bash("touch made")
@@ -105,18 +103,6 @@ async def test_a_denial_without_a_reason_is_a_denial_still(desk: Setup) -> None:
         turn = await client.ask("make it")
     assert Deny().reason in results(it)[0]
     assert turn.outcome == "finished"
-    assert not (it.cwd / "made").exists()
-
-
-async def test_a_denial_that_stops_ends_the_turn_and_not_the_session(desk: Setup) -> None:
-    # B12
-    it = await desk(reply(TOUCH), reply("Here again."))
-    client = await it.client(on_permission=Handler(Deny("Stop that.", stop=True)))
-    async with asyncio.timeout(DEADLINE):
-        turn = await client.ask("make it")
-        assert turn.outcome == "interrupted"
-        assert len(conversation(it)) == 1
-        assert (await client.ask("hello?")).text == "Here again."
     assert not (it.cwd / "made").exists()
 
 
@@ -249,24 +235,6 @@ async def test_two_requests_open_at_once_are_answered_in_any_order(
     assert "the starboard side" in told[1]
 
 
-async def test_an_interrupt_withdraws_the_request_and_cancels_its_handler(desk: Setup) -> None:
-    # B14
-    it = await desk(reply(TOUCH), reply("Here again."))
-    handler = Holding()
-    client = await it.client(on_permission=handler)
-    async with asyncio.timeout(DEADLINE):
-        prompt = await client.say("make it")
-        await handler.began.wait()
-        assert client.waiting_on == WaitingOn("person", "Bash")
-        await client.interrupt()
-        await handler.cancelled.wait()
-        assert (await prompt).outcome == "interrupted"
-        await client.wait_idle()
-        assert client.waiting_on is None
-        assert (await client.ask("hello?")).text == "Here again."
-    assert not (it.cwd / "made").exists()
-
-
 async def test_a_handler_that_raises_denies_and_says_why(desk: Setup) -> None:
     # B5
     it = await desk(reply(TOUCH), reply("Then not."))
@@ -353,20 +321,6 @@ async def test_a_mode_set_while_idle_holds_for_the_next_turn(desk: Setup) -> Non
         await client.ask("make it")
     assert handler.requests == []
     assert not (it.cwd / "made").exists()
-
-
-async def test_only_newer_clis_refuse_a_mode_that_does_not_exist(desk: Setup) -> None:
-    # B17
-    it = await desk()
-    client = await it.client()
-    unknown: Any = "bogus"
-    async with asyncio.timeout(DEADLINE):
-        if it.version == NEWEST:
-            with pytest.raises(ControlError) as refused:
-                await client.set_permission_mode(unknown)
-            assert refused.value.error_code == "invalid_mode"
-        else:
-            assert (await client.set_permission_mode(unknown)).mode == "bogus"
 
 
 async def test_a_command_that_only_reads_is_not_asked_about(desk: Setup) -> None:

@@ -247,7 +247,12 @@ async def test_a_final_close_ends_the_process_well(both: Play, code: int) -> Non
 
 @pytest.mark.parametrize(
     ("version", "refusals", "dials"),
-    [(NEWER, [401], 1), (NEWER, [503], 1), (OLDER, [401, 401, 401], 2), (OLDER, [CUT] * 3, 2)],
+    [
+        (NEWER, [401], 1),
+        pytest.param(NEWER, [503], 1, marks=pytest.mark.slow),
+        (OLDER, [401, 401, 401], 2),
+        pytest.param(OLDER, [CUT] * 3, 2, marks=pytest.mark.slow),
+    ],
 )
 async def test_a_refused_dial_ends_the_process_well(
     both: Play, version: str, refusals: list[int], dials: int

@@ -22,7 +22,6 @@ from pilothouse import (
     TextBlock,
     ToolUseBlock,
     UserMessage,
-    image,
 )
 from pilothouse.testing.real_cli import environment
 from pilothouse.testing.scenario import Text, reply, text, tool
@@ -64,17 +63,6 @@ async def test_every_turn_begins_with_the_sessions_present_state(desk: Setup) ->
     assert [init.permission_mode for init in second] == ["acceptEdits"]
     assert second[0].session_id == client.session_id
     assert second[0].cwd == str(it.cwd)
-
-
-async def test_the_session_id_is_known_before_the_cli_starts(desk: Setup) -> None:
-    # A5
-    it = await desk(reply("hello"))
-    client = await it.client()
-    chosen = client.session_id
-    async with asyncio.timeout(DEADLINE):
-        turn = await client.ask("hi")
-    assert turn.result is not None
-    assert chosen == client.session_id == turn.result.session_id
 
 
 async def test_a_session_id_of_the_callers_is_honoured(desk: Setup) -> None:
@@ -153,18 +141,6 @@ async def test_every_line_is_a_message_we_know(desk: Setup) -> None:
         events = await unread(client)
     assert all(isinstance(event, Message) for event in events)
     assert [event for event in events if type(event).__name__ == "UnknownMessage"] == []
-
-
-async def test_prompts_may_be_blocks_with_images(desk: Setup) -> None:
-    # A15
-    it = await desk(reply("a pixel"))
-    client = await it.client()
-    async with asyncio.timeout(DEADLINE):
-        turn = await client.ask(["what is this?", image(ONE_PIXEL, "image/png")])
-    assert turn.text == "a pixel"
-    sent = str(conversation(it)[-1].body["messages"])
-    assert "what is this?" in sent
-    assert "image/png" in sent
 
 
 async def test_lines_far_over_64_kib_pass_both_ways(desk: Setup) -> None:

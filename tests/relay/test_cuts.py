@@ -67,7 +67,7 @@ def check(door: Door, heard: int) -> None:
     assert len(lines) == len(said) + len(answers)
 
 
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 async def test_a_link_cut_at_random_loses_nothing_and_doubles_nothing(
     tmp_path: Path, seed: int
 ) -> None:

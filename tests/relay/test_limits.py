@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from pilothouse.relay import leaving, registry
@@ -51,8 +52,10 @@ def spool_files(pid: int) -> int:
     """Bytes in the files of the spool, which have no name any more."""
     size = 0
     for fd in Path(f"/proc/{pid}/fd").iterdir():
-        if "/spool/lines-" in str(fd.readlink()):
-            size += fd.stat().st_size
+        # A socket that it dials with may be closed meanwhile.
+        with suppress(FileNotFoundError):
+            if "/spool/lines-" in str(fd.readlink()):
+                size += fd.stat().st_size
     return size
 
 

@@ -334,7 +334,7 @@ async def trial(folder: Path, seed: str) -> AsyncIterator[Trial]:
 
 @pytest.mark.parametrize(
     ("kills", "run"),
-    [(4, 1), *(pytest.param(10, each, marks=pytest.mark.slow) for each in range(2, 7))],
+    [(3, 1), *(pytest.param(10, each, marks=pytest.mark.slow) for each in range(2, 7))],
 )
 async def test_a_server_killed_under_load_has_lost_nothing_and_left_nobody(
     tmp_path: Path, kills: int, run: int

@@ -41,7 +41,7 @@ TRANSCRIPTS = ".claude/projects/*/*.jsonl"
 WORDS = "".join(f"{number:03} " for number in range(100))
 
 
-@pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.real)])
+@pytest.fixture
 def make_cli(
     request: pytest.FixtureRequest, simulated_cli: SimulatedCLIMaker, real_cli: RealCLIMaker
 ) -> Any:
@@ -120,7 +120,20 @@ async def pids_in(*files: Path) -> list[int]:
     return [int(each.read_text()) for each in files]
 
 
-@pytest.mark.parametrize("victim", ["relay", "guard"])
+def either_dies(with_real: Victim) -> pytest.MarkDecorator:
+    """The relay or its guard, with the simulator; with the real CLI one, under prove both."""
+
+    def case(cli: str, victim: str) -> Any:
+        marks = [pytest.mark.real] if cli == "real" else []
+        if marks and victim != with_real:
+            marks.append(pytest.mark.slow)
+        return pytest.param(cli, victim, marks=marks)
+
+    cases = [case(cli, victim) for cli in ("simulated", "real") for victim in REASONS]
+    return pytest.mark.parametrize(("make_cli", "victim"), cases, indirect=["make_cli"])
+
+
+@either_dies(with_real="relay")
 async def test_a_death_in_the_middle_of_a_stream(house: Housing, victim: Victim) -> None:
     first = reply(text(WORDS, chunk=4), gate("mid"), "Never said.")
     it = await house(first, "go on", "Back again.")
@@ -133,7 +146,7 @@ async def test_a_death_in_the_middle_of_a_stream(house: Housing, victim: Victim)
     await resumed(it, session_id, told="Back again.")
 
 
-@pytest.mark.parametrize("victim", ["relay", "guard"])
+@either_dies(with_real="guard")
 async def test_a_death_in_the_middle_of_a_tool(house: Housing, victim: Victim) -> None:
     first = reply(tool("Bash", command=TOOL, description="wait"))
     it = await house(first, "go on", "Back again.")
@@ -145,7 +158,7 @@ async def test_a_death_in_the_middle_of_a_tool(house: Housing, victim: Victim) -
     await resumed(it, session_id, told="Back again.")
 
 
-@pytest.mark.parametrize("victim", ["relay", "guard"])
+@either_dies(with_real="relay")
 async def test_a_death_while_a_question_is_open(house: Housing, victim: Victim) -> None:
     first = reply(tool("Bash", command="echo no >> ran.txt", description="never run"))
     it = await house(first, "You had asked", "As you say.")

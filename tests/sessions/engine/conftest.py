@@ -1,7 +1,8 @@
 """The end-to-end suite: behind its engine is the simulator, then the real CLI.
 
 `--via` tells how each of them is reached. Without it, both are over pipes; what everybody does
-with a session is done with the simulator behind a relay, too.
+with a session is done with the simulator behind a relay, too. Where the simulator will do, as two
+markers say, `scripts/prove` alone adds the real CLI.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from pilothouse.testing.plugin import RealCLIMaker, SimulatedCLIMaker
+from tests.conftest import PROVING
 from tests.sessions.engine.house import DIALLING, House
 
 Housing = Callable[..., Awaitable[House]]
@@ -65,18 +67,27 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "house" not in metafunc.fixturenames:
         return
     via = metafunc.config.getoption("via")
-    is_relayed_too = via is None and metafunc.definition.path.stem in RELAYED_TOO
+    test = metafunc.definition
+    is_spared = not PROVING and test.get_closest_marker("engines_own") is not None
+    is_relayed_too = via is None and test.path.stem in RELAYED_TOO and not is_spared
     ways = [*WAYS[via], RELAYED] if is_relayed_too else WAYS[via]
     metafunc.parametrize("house", ways, indirect=True)
 
 
+def is_left_out(item: pytest.Item, via: str | None) -> bool:
+    """A real CLI where the simulator does, or one that dials in itself and is too old."""
+    if via == "sdk-url":
+        return item.get_closest_marker("newest_cli") is not None
+    if PROVING or via is not None or not item.get_closest_marker("real"):
+        return False
+    return any(map(item.get_closest_marker, ("engines_own", "shown_of_the_real")))
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what the CLIs that dial in themselves are too old for."""
-    if config.getoption("via") != "sdk-url":
-        return
-    too_new = [item for item in items if item.get_closest_marker("newest_cli")]
-    config.hook.pytest_deselected(items=too_new)
-    items[:] = [item for item in items if item not in too_new]
+    via = config.getoption("via")
+    left_out = {item for item in items if is_left_out(item, via)}
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture

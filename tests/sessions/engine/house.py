@@ -194,6 +194,7 @@ class House:
                 servers = await self.engine.mcp_status(session_id)
                 if ("connected", server) in [(each["status"], each["name"]) for each in servers]:
                     return
+                await asyncio.sleep(0.05)
 
     async def events(self, session_id: str | None = None) -> list[Event]:
         """Everything in the journal so far. A status is told before all of it is committed."""

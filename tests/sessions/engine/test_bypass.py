@@ -90,6 +90,7 @@ async def test_settings_of_any_depth_are_read(house: Housing) -> None:
         await it.start(settings=deep)
 
 
+@pytest.mark.engines_own
 async def test_directories_beside_the_working_one_are_within_the_allowed_roots(
     house: Housing, tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ from tests.sessions.engine.conftest import Housing
 from tests.sessions.engine.servers import PARROT, server
 
 
+@pytest.mark.engines_own
 @pytest.mark.parametrize("fields", [{"self": 1}, {"deadline": -1}, {"kind": "x", "fields": {}}])
 async def test_a_field_may_have_the_name_of_an_argument(
     house: Housing, fields: dict[str, Any]
@@ -20,6 +21,7 @@ async def test_a_field_may_have_the_name_of_an_argument(
     assert await it.engine.control(session_id, "get_binary_version", fields)
 
 
+@pytest.mark.engines_own
 async def test_fields_cannot_name_another_subtype(house: Housing) -> None:
     it = await house("Hello.")
     session_id = await it.done()

@@ -20,6 +20,7 @@ CHANGE = reply(tool("Edit", file_path="{{cwd}}/FIRST", old_string="one", new_str
 # Files
 
 
+@pytest.mark.shown_of_the_real
 async def test_files_go_back_to_where_they_were_first_on_trial_then_for_real(
     house: Housing,
 ) -> None:
@@ -47,6 +48,7 @@ async def test_files_go_back_after_the_cli_was_gone(house: Housing) -> None:
     assert (it.cwd / "FIRST").read_text() == "one\n"
 
 
+@pytest.mark.shown_of_the_real
 async def test_files_do_not_go_back_to_a_message_nobody_sent(house: Housing) -> None:
     it = await house("One.")
     session_id = await it.done()
@@ -59,6 +61,7 @@ async def test_files_do_not_go_back_to_a_message_nobody_sent(house: Housing) -> 
 # MCP servers
 
 
+@pytest.mark.shown_of_the_real
 async def test_a_server_is_turned_off_and_on_and_connected_again(house: Housing) -> None:
     it = await house("One.")
     session_id = await it.done(mcp_servers={"parrot": server(PARROT)})
@@ -73,6 +76,7 @@ async def test_a_server_is_turned_off_and_on_and_connected_again(house: Housing)
     assert parrot["status"] == "connected"
 
 
+@pytest.mark.shown_of_the_real
 async def test_a_server_nobody_configured_is_not_found(house: Housing) -> None:
     it = await house("One.")
     session_id = await it.done()
@@ -121,6 +125,7 @@ async def test_a_control_request_on_the_list_reaches_the_cli(house: Housing) -> 
     await it.engine.control(session_id, "rename_session", {"title": "To the sea"})
 
 
+@pytest.mark.engines_own
 async def test_a_control_request_that_is_not_on_the_list_is_refused(house: Housing) -> None:
     it = await house("One.")
     session_id = await it.done()
@@ -136,6 +141,7 @@ async def test_a_control_request_that_is_not_on_the_list_is_refused(house: Housi
     await _still_default(it, session_id)
 
 
+@pytest.mark.engines_own
 async def test_the_operator_can_put_a_control_request_on_the_list(house: Housing) -> None:
     it = await house("One.", controls=["get_settings", "set_permission_mode"])
     session_id = await it.done()

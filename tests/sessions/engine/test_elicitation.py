@@ -42,6 +42,7 @@ async def test_a_form_that_is_filled_in_reaches_the_server(house: Housing) -> No
     assert "accept: name='Ann'" in it.told()[0]
 
 
+@pytest.mark.shown_of_the_real
 @pytest.mark.parametrize(("answer", "told"), [(Decline(), "decline"), (Dismiss(), "cancel")])
 async def test_a_form_can_be_declined_and_dismissed(house: Housing, answer: Any, told: str) -> None:
     it, question = await asked(house)
@@ -50,6 +51,7 @@ async def test_a_form_can_be_declined_and_dismissed(house: Housing, answer: Any,
     assert f"{told}: None" in it.told()[0]
 
 
+@pytest.mark.shown_of_the_real
 async def test_a_form_that_nobody_fills_in_is_declined(house: Housing) -> None:
     it, question = await asked(house, permission_timeout_ms=50)
     await it.until(question.session_id, "done")
@@ -57,6 +59,7 @@ async def test_a_form_that_nobody_fills_in_is_declined(house: Housing) -> None:
     assert "decline: None" in it.told()[0]
 
 
+@pytest.mark.shown_of_the_real
 async def test_an_interrupt_withdraws_the_form(house: Housing) -> None:
     it, question = await asked(house)
     await it.engine.interrupt(question.session_id)

@@ -77,6 +77,7 @@ async def test_a_session_of_a_bare_cli_can_be_forked(house: Housing) -> None:
     assert "One." in it.heard()
 
 
+@pytest.mark.engines_own
 async def test_a_list_can_be_of_one_directory(house: Housing) -> None:
     it = await house("One.")
     await it.done()
@@ -95,6 +96,7 @@ async def test_a_session_whose_transcript_is_gone_begins_anew(house: Housing) ->
     assert "One." not in it.heard()
 
 
+@pytest.mark.engines_own
 async def test_a_session_that_nobody_here_has_and_no_transcript_tells_of_is_unknown(
     house: Housing,
 ) -> None:
@@ -106,6 +108,7 @@ async def test_a_session_that_nobody_here_has_and_no_transcript_tells_of_is_unkn
     assert await it.events() == []
 
 
+@pytest.mark.engines_own
 async def test_a_session_of_a_bare_cli_whose_directory_is_gone_is_refused(house: Housing) -> None:
     it = await house("One.")
     session_id = await bare(it, "hello")

@@ -85,6 +85,7 @@ async def test_a_question_of_a_cli_that_died_is_decided_by_a_message(house: Hous
         await it.engine.answer(question.id, Allow())
 
 
+@pytest.mark.engines_own
 async def test_a_choice_after_the_end_of_the_cli_is_told_to_the_model(house: Housing) -> None:
     ask = reply(tool("AskUserQuestion", questions=[COLOUR]))
     it = await house(ask, branches=[on("You had asked", "Blue it is.")])
@@ -97,6 +98,7 @@ async def test_a_choice_after_the_end_of_the_cli_is_told_to_the_model(house: Hou
     assert "- Which colour?: Blue" in it.heard()
 
 
+@pytest.mark.engines_own
 async def test_a_decision_is_told_once_however_many_decide_at_once(house: Housing) -> None:
     it = await house(TOUCH, branches=[on("You had asked", "Then I know.")])
     session_id = await it.start()
@@ -109,6 +111,7 @@ async def test_a_decision_is_told_once_however_many_decide_at_once(house: Housin
     assert len(await it.records(session_id, "prompt.said")) == 2
 
 
+@pytest.mark.engines_own
 async def test_the_plan_of_a_cli_that_died_is_implemented_by_a_new_session(house: Housing) -> None:
     plan = reply(tool("Write", file_path="{{plan_file}}", content="# Plan\n\nLeap.\n"))
     done = [on("Implement the following plan", "Leapt.")]
@@ -123,6 +126,7 @@ async def test_the_plan_of_a_cli_that_died_is_implemented_by_a_new_session(house
     assert len(await it.records(session_id, "prompt.said")) == 1
 
 
+@pytest.mark.engines_own
 async def test_a_plan_approved_after_the_end_of_its_cli_is_implemented_in_the_mode_chosen(
     house: Housing,
 ) -> None:
@@ -144,6 +148,7 @@ async def test_a_plan_approved_after_the_end_of_its_cli_is_implemented_in_the_mo
     assert "The user approves it: implement it." in it.heard()
 
 
+@pytest.mark.engines_own
 async def test_a_stop_withdraws_the_question_for_good(house: Housing) -> None:
     it = await house(TOUCH)
     session_id = await it.start()
@@ -192,6 +197,7 @@ async def test_a_question_outlives_its_engine_and_is_decided_after(piped: Housin
     assert "The user allows it" in it.heard()
 
 
+@pytest.mark.engines_own
 async def test_an_engine_that_crashed_tells_what_it_had_known(piped: Housing) -> None:
     it = await piped(TOUCH, branches=[on("You had asked", "Made, then.")])
     session_id = await it.start()
@@ -202,6 +208,7 @@ async def test_an_engine_that_crashed_tells_what_it_had_known(piped: Housing) ->
     assert [(each.id, each.state) for each in status.questions] == [(question.id, "withdrawn")]
 
 
+@pytest.mark.engines_own
 async def test_an_engine_that_opens_again_tells_the_same(piped: Housing) -> None:
     it = await piped("One.", TOUCH, "Two.")
     session_id = await it.done("first", label="port")
@@ -215,6 +222,7 @@ async def test_an_engine_that_opens_again_tells_the_same(piped: Housing) -> None
     assert (after.live, after.label, after.result) == (False, "port", "Two.")
 
 
+@pytest.mark.engines_own
 async def test_an_engine_that_crashed_at_rest_tells_the_same(house: Housing) -> None:
     it = await house("One.")
     session_id = await it.done()
@@ -236,6 +244,7 @@ async def test_an_idle_cli_is_closed_and_resumed_on_demand(house: Housing) -> No
     assert status.result == "Two."
 
 
+@pytest.mark.engines_own
 async def test_an_open_question_keeps_its_cli(house: Housing) -> None:
     it = await house(TOUCH, "Made.", idle_close_s=0.01)
     session_id = await it.start()
@@ -246,6 +255,7 @@ async def test_an_open_question_keeps_its_cli(house: Housing) -> None:
     assert status.result == "Made."
 
 
+@pytest.mark.engines_own
 async def test_an_idle_session_makes_room_for_another(house: Housing) -> None:
     it = await house(branches=[on("first", "One."), on("second", "Two.")], max_sessions=1)
     first = await it.done("first")
@@ -258,6 +268,7 @@ async def test_an_idle_session_makes_room_for_another(house: Housing) -> None:
     assert [each.session_id for each in (await it.engine.list(live=True)).sessions] == [second]
 
 
+@pytest.mark.engines_own
 async def test_where_no_session_is_idle_another_is_refused_with_what_to_do(house: Housing) -> None:
     held = on("first", reply("One", gate("held")))
     it = await house(branches=[held, on("third", "Three.")], max_sessions=1, strict=False)

@@ -69,6 +69,7 @@ async def test_a_fork_can_have_options_of_its_own(house: Housing) -> None:
     assert (status.mode, status.label) == ("plan", "starboard")
 
 
+@pytest.mark.engines_own
 async def test_the_same_key_forks_once(house: Housing) -> None:
     it = await house(branches=TALK)
     first = await it.done("first")

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.sessions.engine.conftest import Housing
 
 
+@pytest.mark.engines_own
 async def test_health_counts_the_sessions_by_their_state(house: Housing) -> None:
     it = await house("One.")
     assert (await it.engine.health()).states == {}

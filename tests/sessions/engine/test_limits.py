@@ -30,6 +30,7 @@ async def test_a_directory_that_is_none_is_refused_before_anything_is_kept(house
     assert (await it.engine.health()).sessions == 0
 
 
+@pytest.mark.engines_own
 async def test_only_what_is_below_the_allowed_roots_is_allowed(
     house: Housing, tmp_path: Path
 ) -> None:
@@ -50,6 +51,7 @@ async def test_only_what_is_below_the_allowed_roots_is_allowed(
 # Idempotency keys
 
 
+@pytest.mark.engines_own
 async def test_the_same_key_starts_one_session(house: Housing) -> None:
     it = await house("One.")
     request = Start(prompt="go", cwd=str(it.cwd), key="k")
@@ -68,6 +70,7 @@ async def test_the_same_key_starts_one_session(house: Housing) -> None:
     assert (await it.engine.health()).sessions == 1
 
 
+@pytest.mark.engines_own
 async def test_the_same_key_says_it_once(house: Housing) -> None:
     it = await house("One.", "Two.")
     session_id = await it.done()
@@ -80,6 +83,7 @@ async def test_the_same_key_says_it_once(house: Housing) -> None:
     assert len(await it.records(session_id, "prompt.said")) == 2
 
 
+@pytest.mark.engines_own
 async def test_a_key_is_not_taken_for_another_request(house: Housing) -> None:
     it = await house("One.", "Two.")
     request = Start(prompt="go", cwd=str(it.cwd), key="k")
@@ -93,6 +97,7 @@ async def test_a_key_is_not_taken_for_another_request(house: Housing) -> None:
     await it.when(session_id, lambda status: status.turns == 2)
 
 
+@pytest.mark.engines_own
 async def test_a_request_that_was_refused_has_not_used_its_key(house: Housing) -> None:
     it = await house("One.")
     missing = it.cwd / "later"
@@ -108,6 +113,7 @@ async def test_a_request_that_was_refused_has_not_used_its_key(house: Housing) -
 # One writer
 
 
+@pytest.mark.engines_own
 async def test_a_session_has_one_writer_also_across_processes(
     house: Housing, tmp_path: Path
 ) -> None:
@@ -139,6 +145,7 @@ async def test_a_session_that_spent_its_cap_gets_no_further_turn(house: Housing)
     assert len(it.cli.requests) == 1
 
 
+@pytest.mark.engines_own
 async def test_the_cap_of_the_settings_holds_where_a_session_has_none(house: Housing) -> None:
     it = await house("One.", session_cap_usd=CENT)
     session_id = await it.done()
@@ -146,6 +153,7 @@ async def test_the_cap_of_the_settings_holds_where_a_session_has_none(house: Hou
         await it.say(session_id, "more")
 
 
+@pytest.mark.engines_own
 async def test_a_day_that_spent_its_cap_gets_no_further_turn_even_after_a_restart(
     house: Housing,
 ) -> None:
@@ -163,6 +171,7 @@ async def test_a_day_that_spent_its_cap_gets_no_further_turn_even_after_a_restar
     assert report.day_cap_usd == CENT
 
 
+@pytest.mark.engines_own
 @pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")
 async def test_what_is_queued_begins_no_turn_beyond_the_cap(house: Housing) -> None:
     it = await house(reply("One", gate("held")), session_cap_usd=CENT)
@@ -176,6 +185,7 @@ async def test_what_is_queued_begins_no_turn_beyond_the_cap(house: Housing) -> N
     assert len(it.cli.requests) == 1
 
 
+@pytest.mark.engines_own
 async def test_below_the_cap_what_is_queued_runs_after_the_turn(house: Housing) -> None:
     it = await house(reply("One", gate("held")), "Two.", "Three.", session_cap_usd=1000)
     session_id = await it.start()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pilothouse.errors import NotNow, SessionTaken
-from pilothouse.sessions import session
+from pilothouse.sessions import outliving, session
 from pilothouse.sessions.contract import Say, Start
 from pilothouse.sessions.engine import SessionEngine
 from pilothouse.settings import load
@@ -28,6 +28,7 @@ async def test_a_conversation_that_was_cleared_is_still_the_sessions(house: Hous
     assert (await it.engine.health()).live == 1
 
 
+@pytest.mark.engines_own
 async def test_a_conversation_that_was_cleared_has_one_writer(house: Housing) -> None:
     it = await house("One.", "Two.")
     session_id = await it.done()
@@ -67,7 +68,10 @@ async def test_a_session_whose_cli_says_nothing_is_stopped_and_keeps_its_message
         await engine.aclose()
 
 
-async def test_an_engine_ends_although_a_cli_says_nothing(tmp_path: Path) -> None:
+async def test_an_engine_ends_although_a_cli_says_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outliving, "START_WITHIN_S", 0.05)
     engine = await silent(tmp_path)
     await engine.start(Start(prompt="go", cwd=str(tmp_path)))
     await engine.aclose()
@@ -77,6 +81,7 @@ async def test_an_interrupt_of_a_cli_that_says_nothing_is_refused_with_what_to_d
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "START_WITHIN_S", 0.05)
+    monkeypatch.setattr(outliving, "START_WITHIN_S", 0.05)
     engine = await silent(tmp_path)
     try:
         started = await engine.start(Start(prompt="go", cwd=str(tmp_path)))

@@ -102,6 +102,7 @@ async def test_a_message_to_a_session_that_goes_on_reaches_the_same_cli(relayed:
     assert (await it.engine.models(session_id)) is not None
 
 
+@pytest.mark.engines_own
 async def test_a_message_that_was_noted_as_sent_but_never_kept_for_the_cli_is_sent(
     relayed: Housing,
 ) -> None:
@@ -130,6 +131,7 @@ async def test_the_end_of_a_cli_is_told_after_the_restart(relayed: Housing) -> N
     assert (await it.engine.say(session_id, Say(content="more"))).resumed
 
 
+@pytest.mark.engines_own
 async def test_a_relay_that_is_killed_while_no_engine_runs_is_missed(relayed: Housing) -> None:
     it = await relayed(TOUCH, "One.")
     session_id = await it.start()
@@ -145,6 +147,7 @@ async def test_a_relay_that_is_killed_while_no_engine_runs_is_missed(relayed: Ho
     assert [(each.id, each.state) for each in status.questions] == [(question.id, "withdrawn")]
 
 
+@pytest.mark.engines_own
 async def test_what_a_relay_left_when_it_was_ended_is_told_after_the_restart(
     relayed: Housing,
 ) -> None:
@@ -165,6 +168,7 @@ async def test_what_a_relay_left_when_it_was_ended_is_told_after_the_restart(
     assert (await it.when(session_id, lambda status: status.turns == 2)).result == "Again."
 
 
+@pytest.mark.engines_own
 async def test_no_other_engine_can_run_a_session_whose_cli_goes_on(relayed: Housing) -> None:
     it = await relayed("One.", "Two.")
     session_id = await it.done()
@@ -190,6 +194,7 @@ async def test_stopping_all_ends_what_would_go_on(relayed: Housing) -> None:
     assert it.relays() == []
 
 
+@pytest.mark.engines_own
 async def test_many_sessions_are_found_again_at_once(relayed: Housing) -> None:
     words = ("north", "east", "south", "west")
     it = await relayed(branches=[on(each, reply("One.")) for each in words])
@@ -205,6 +210,7 @@ async def test_many_sessions_are_found_again_at_once(relayed: Housing) -> None:
             assert opened(status) == []
 
 
+@pytest.mark.engines_own
 async def test_a_cli_that_cannot_be_taken_up_says_why(relayed: Housing) -> None:
     it = await relayed("One.", allow_bypass=True)
     bypassing = {"permissions": {"defaultMode": "bypassPermissions"}}
@@ -217,10 +223,13 @@ async def test_a_cli_that_cannot_be_taken_up_says_why(relayed: Housing) -> None:
     await it.gone(*(each.relay_pid for each in relays), *(each.cli_pid for each in relays))
 
 
+@pytest.mark.engines_own
 async def test_a_relay_that_hangs_is_ended_with_its_cli_and_one_cli_goes_on(
     relayed: Housing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ending, "GRACE", 0.1)
+    monkeypatch.setattr(relays, "TERM_GRACE", 0.1)
+    monkeypatch.setattr(relays, "KILL_GRACE", 0.1)
     it = await relayed(SLOW, branches=[on("more", reply("Two."))])
     session_id = await it.start()
     await it.cli.reached("middle")
@@ -240,6 +249,7 @@ async def test_a_relay_that_hangs_is_ended_with_its_cli_and_one_cli_goes_on(
     assert [each.cli_pid for each in it.relays()] == [status.pid]
 
 
+@pytest.mark.engines_own
 async def test_no_cli_is_started_while_a_relay_that_was_given_up_lives(
     relayed: Housing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -261,6 +271,7 @@ async def test_no_cli_is_started_while_a_relay_that_was_given_up_lives(
     assert (await it.when(session_id, lambda status: status.turns == 2)).result == "Two."
 
 
+@pytest.mark.engines_own
 async def test_a_relay_finds_the_next_server_whatever_login_that_has(
     relayed: Housing, tmp_path: Path
 ) -> None:
@@ -273,6 +284,7 @@ async def test_a_relay_finds_the_next_server_whatever_login_that_has(
     assert (status.result, status.pid) == ("Two.", before.pid)
 
 
+@pytest.mark.engines_own
 async def test_nonsense_of_one_relay_is_nobody_elses_trouble(relayed: Housing) -> None:
     it = await relayed(branches=[on("first", reply("One.")), on("second", reply("Two."))])
     session_id = await it.done("first")
@@ -296,6 +308,7 @@ async def test_nonsense_of_one_relay_is_nobody_elses_trouble(relayed: Housing) -
     await it.done("second")
 
 
+@pytest.mark.engines_own
 async def test_what_is_too_long_for_a_command_line_is_kept_with_the_relay_and_goes_with_it(
     relayed: Housing,
 ) -> None:

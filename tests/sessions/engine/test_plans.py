@@ -43,6 +43,7 @@ def implementing(*replies: Reply | str) -> list[Branch]:
     return [Branch(when=When(prompt_contains="Implement the following plan"), replies=told)]
 
 
+@pytest.mark.shown_of_the_real
 async def test_a_plan_is_shown_with_every_way_out_of_it(house: Housing) -> None:
     it, question = await planned(house, "As you like.")
     assert (question.kind, question.plan, question.title) == (
@@ -88,6 +89,7 @@ async def test_an_approved_plan_is_implemented_with_a_question_about_each_edit(
     assert (await it.until(question.session_id, "done")).mode == "default"
 
 
+@pytest.mark.shown_of_the_real
 async def test_the_model_works_by_the_plan_as_it_was_edited(house: Housing) -> None:
     it, question = await planned(house, "Leapt.")
     edited = "# Plan\n\n1. Look twice\n"
@@ -97,6 +99,7 @@ async def test_the_model_works_by_the_plan_as_it_was_edited(house: Housing) -> N
     assert edited.strip() in it.told()[1]
 
 
+@pytest.mark.shown_of_the_real
 async def test_a_plan_to_be_revised_is_asked_about_again(house: Housing) -> None:
     it, question = await planned(house, EXIT, "Leapt.")
     await it.engine.answer(question.id, RevisePlan(feedback="Look twice, please."))
@@ -125,6 +128,7 @@ async def test_the_images_of_the_feedback_follow_as_a_message(house: Housing) ->
     assert '"media_type": "image/png"' in it.heard()
 
 
+@pytest.mark.shown_of_the_real
 async def test_a_rejected_plan_leaves_the_session_in_plan_mode(house: Housing) -> None:
     it, question = await planned(house, "As you like.")
     await it.engine.answer(question.id, RejectPlan(reason="We stay ashore."))
@@ -133,6 +137,7 @@ async def test_a_rejected_plan_leaves_the_session_in_plan_mode(house: Housing) -
     assert "We stay ashore." in it.told()[1]
 
 
+@pytest.mark.shown_of_the_real
 async def test_a_plan_rejected_for_good_ends_the_turn(house: Housing) -> None:
     it, question = await planned(house, "Here again.")
     await it.engine.answer(question.id, RejectPlan(reason="Enough.", stop=True))
@@ -162,6 +167,7 @@ async def test_a_session_that_knows_only_the_plan_implements_it(house: Housing) 
     assert (again.repeated, again.new_session_id) == (True, new)
 
 
+@pytest.mark.shown_of_the_real
 async def test_a_cleared_context_takes_the_plan_as_it_was_edited(house: Housing) -> None:
     it, question = await planned(house, branches=implementing("Leapt."))
     edited = "# Plan\n\n1. Look twice\n"
@@ -171,6 +177,7 @@ async def test_a_cleared_context_takes_the_plan_as_it_was_edited(house: Housing)
     assert "1. Look twice" in it.heard()
 
 
+@pytest.mark.engines_own
 async def test_a_context_is_cleared_once_however_often_it_is_asked_at_once(house: Housing) -> None:
     it, question = await planned(house, branches=implementing("Leapt."))
     both = await asyncio.gather(*(it.engine.answer(question.id, ClearContext()) for _ in range(2)))
@@ -180,6 +187,7 @@ async def test_a_context_is_cleared_once_however_often_it_is_asked_at_once(house
     assert (await it.engine.health()).sessions == 2
 
 
+@pytest.mark.shown_of_the_real
 async def test_a_plan_that_was_handed_on_when_the_engine_died_is_implemented(
     relayed: Housing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -202,6 +210,7 @@ async def test_a_plan_that_was_handed_on_when_the_engine_died_is_implemented(
     await it.when(question.session_id, lambda status: not status.live)
 
 
+@pytest.mark.shown_of_the_real
 async def test_without_a_plan_it_is_a_plain_yes_or_no(house: Housing) -> None:
     it = await house(EXIT, "As you like.")
     session_id = await it.start("plan it", mode="plan")
@@ -218,6 +227,7 @@ async def test_without_a_plan_it_is_a_plain_yes_or_no(house: Housing) -> None:
     assert status.mode == "plan"
 
 
+@pytest.mark.shown_of_the_real
 async def test_a_yes_without_a_plan_leaves_plan_mode(house: Housing) -> None:
     it = await house(EXIT, "On we go.")
     session_id = await it.start("plan it", mode="plan")
@@ -254,6 +264,7 @@ async def test_a_plan_cannot_lead_to_bypassing_permissions(house: Housing) -> No
     await it.until(question.session_id, "done")
 
 
+@pytest.mark.engines_own
 async def test_a_plan_that_was_decided_takes_no_other_answer(house: Housing) -> None:
     it, question = await planned(house, "Leapt.")
     await it.engine.answer(question.id, ApprovePlan(mode="acceptEdits"))

@@ -37,6 +37,7 @@ async def test_an_allowed_tool_runs(house: Housing) -> None:
     assert (it.cwd / "made").exists()
 
 
+@pytest.mark.shown_of_the_real
 async def test_a_tool_runs_with_the_input_it_was_allowed_with(house: Housing) -> None:
     it = await house(TOUCH, "Made.")
     session_id = await it.start()
@@ -48,6 +49,7 @@ async def test_a_tool_runs_with_the_input_it_was_allowed_with(house: Housing) ->
     assert not (it.cwd / "made").exists()
 
 
+@pytest.mark.shown_of_the_real
 async def test_what_is_always_allowed_is_not_asked_again_in_the_session(house: Housing) -> None:
     it = await house(TOUCH, TOUCH, "Made.")
     session_id = await it.start()
@@ -74,6 +76,7 @@ async def test_what_is_always_allowed_in_a_file_is_written_there(house: Housing)
     assert len(await it.engine.questions(session_id=session_id, state="any")) == 1
 
 
+@pytest.mark.shown_of_the_real
 async def test_the_model_reads_why_a_tool_was_denied(house: Housing) -> None:
     it = await house(TOUCH, "Then not.")
     session_id = await it.start()
@@ -85,6 +88,7 @@ async def test_the_model_reads_why_a_tool_was_denied(house: Housing) -> None:
     assert [(each.name, each.state) for each in status.recent_tools] == [("Bash", "denied")]
 
 
+@pytest.mark.shown_of_the_real
 async def test_a_denial_that_stops_ends_the_turn_and_not_the_session(house: Housing) -> None:
     it = await house(TOUCH, "Here again.")
     session_id = await it.start()
@@ -96,6 +100,7 @@ async def test_a_denial_that_stops_ends_the_turn_and_not_the_session(house: Hous
     assert (await it.until(session_id, "done")).result == "Here again."
 
 
+@pytest.mark.shown_of_the_real
 async def test_two_questions_open_at_once_are_answered_in_any_order(house: Housing) -> None:
     outside = [f"{{{{home}}}}/{name}.txt" for name in ("port", "starboard")]
     it = await house(reply(*(tool("Read", file_path=path) for path in outside)), "One of them.")
@@ -122,6 +127,7 @@ async def test_two_questions_open_at_once_are_answered_in_any_order(house: Housi
 # Who is first
 
 
+@pytest.mark.engines_own
 async def test_the_same_answer_again_is_no_second_one(house: Housing) -> None:
     it = await house(TOUCH, "Made.")
     session_id = await it.start()
@@ -133,6 +139,7 @@ async def test_the_same_answer_again_is_no_second_one(house: Housing) -> None:
     assert len(await it.records(session_id, "question.closed")) == 1
 
 
+@pytest.mark.engines_own
 async def test_another_answer_comes_too_late(house: Housing) -> None:
     it = await house(TOUCH, "Made.")
     session_id = await it.start()
@@ -144,6 +151,7 @@ async def test_another_answer_comes_too_late(house: Housing) -> None:
     assert (it.cwd / "made").exists()
 
 
+@pytest.mark.engines_own
 async def test_a_question_nobody_asked_is_unknown(house: Housing) -> None:
     it = await house("Hello.", strict=False)
     for verb in (it.engine.question, lambda name: it.engine.answer(name, Allow())):
@@ -151,6 +159,7 @@ async def test_a_question_nobody_asked_is_unknown(house: Housing) -> None:
             await verb("nothing")
 
 
+@pytest.mark.engines_own
 async def test_an_answer_of_another_kind_changes_nothing_and_names_those_that_fit(
     house: Housing,
 ) -> None:
@@ -167,6 +176,7 @@ async def test_an_answer_of_another_kind_changes_nothing_and_names_those_that_fi
 # Nobody answers
 
 
+@pytest.mark.shown_of_the_real
 async def test_a_question_is_withdrawn_when_the_cli_no_longer_asks(house: Housing) -> None:
     it = await house(TOUCH, "Here again.")
     session_id = await it.start()
@@ -184,6 +194,7 @@ async def test_a_question_is_withdrawn_when_the_cli_no_longer_asks(house: Housin
     assert not (it.cwd / "made").exists()
 
 
+@pytest.mark.shown_of_the_real
 async def test_a_question_expires_and_the_model_reads_that_nobody_answered(house: Housing) -> None:
     it = await house(TOUCH, "Then not.", permission_timeout_ms=50)
     session_id = await it.start()
@@ -197,6 +208,7 @@ async def test_a_question_expires_and_the_model_reads_that_nobody_answered(house
     assert not (it.cwd / "made").exists()
 
 
+@pytest.mark.engines_own
 async def test_without_a_timeout_a_question_says_that_it_never_expires(house: Housing) -> None:
     it = await house(TOUCH, "Made.", permission_timeout_ms=0)
     session_id = await it.start()

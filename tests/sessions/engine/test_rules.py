@@ -26,6 +26,7 @@ async def test_what_is_always_allowed_is_not_asked_by_the_next_cli(house: Housin
     assert (status.result, status.questions) == ("Made again.", [])
 
 
+@pytest.mark.engines_own
 @pytest.mark.newest_cli("2.1.119 asks before it writes to a path, whatever the rules say")
 async def test_a_rule_that_was_kept_survives_a_restart_of_the_engine(house: Housing) -> None:
     it = await house(MAKE, "Made.", MAKE, "Made again.")

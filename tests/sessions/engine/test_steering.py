@@ -44,6 +44,7 @@ async def test_a_turn_is_interrupted_and_the_session_goes_on(house: Housing) -> 
     assert (await it.until(session_id, "done")).result == "Here again."
 
 
+@pytest.mark.shown_of_the_real
 async def test_an_interrupt_of_an_idle_session_changes_nothing(house: Housing) -> None:
     it = await house("One.")
     session_id = await it.done()
@@ -52,6 +53,7 @@ async def test_an_interrupt_of_an_idle_session_changes_nothing(house: Housing) -
     assert await it.records(session_id, "interrupt.asked") == []
 
 
+@pytest.mark.shown_of_the_real
 @pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")
 async def test_what_is_said_during_a_turn_is_queued_and_runs_after(house: Housing) -> None:
     it = await house(HELD, "Three.")
@@ -66,6 +68,7 @@ async def test_what_is_said_during_a_turn_is_queued_and_runs_after(house: Housin
     assert "and then?" in it.heard()
 
 
+@pytest.mark.shown_of_the_real
 async def test_what_is_said_while_a_tool_runs_joins_the_turn(house: Housing) -> None:
     async with HeldCommand().serving() as command:
         it = await house(reply(command.call), "As you say.")
@@ -80,6 +83,7 @@ async def test_what_is_said_while_a_tool_runs_joins_the_turn(house: Housing) -> 
     assert "mind the rocks" in it.heard()
 
 
+@pytest.mark.shown_of_the_real
 @pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")
 async def test_what_is_queued_can_be_taken_back(house: Housing) -> None:
     it = await house(HELD)
@@ -95,6 +99,7 @@ async def test_what_is_queued_can_be_taken_back(house: Housing) -> None:
         await it.engine.cancel(session_id, prompt_id)
 
 
+@pytest.mark.shown_of_the_real
 @pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")
 async def test_an_interrupt_says_what_is_still_queued_and_that_runs(house: Housing) -> None:
     it = await house(HELD, "Three.")
@@ -119,6 +124,7 @@ async def test_a_stopped_session_was_interrupted(house: Housing) -> None:
 # Modes
 
 
+@pytest.mark.shown_of_the_real
 async def test_the_mode_switches_in_the_middle_of_a_turn(house: Housing) -> None:
     it = await house(reply("One", gate("held"), *WRITE.steps), "Noted.")
     session_id = await held(it)
@@ -151,6 +157,7 @@ async def test_a_mode_set_without_a_cli_holds_from_the_next_start(house: Housing
     assert (await it.when(session_id, lambda status: status.turns == 2)).result == "Noted."
 
 
+@pytest.mark.engines_own
 async def test_a_message_can_bring_its_mode(house: Housing) -> None:
     it = await house("One.", WRITE, "Noted.")
     session_id = await it.done()
@@ -159,6 +166,7 @@ async def test_a_message_can_bring_its_mode(house: Housing) -> None:
     assert (status.mode, status.result) == ("acceptEdits", "Noted.")
 
 
+@pytest.mark.shown_of_the_real
 async def test_a_question_that_is_open_survives_a_switch_of_the_mode(house: Housing) -> None:
     it = await house(WRITE, "Noted.")
     session_id = await it.start()
@@ -175,6 +183,7 @@ FORBIDDEN: list[tuple[Any, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.shown_of_the_real
 @pytest.mark.newest_cli("2.1.119 refuses without a code, and is restarted")
 @pytest.mark.parametrize(("mode", "settings"), FORBIDDEN)
 async def test_a_mode_that_the_settings_forbid_is_refused_and_the_turn_goes_on(
@@ -212,6 +221,7 @@ async def test_the_model_changes_for_the_next_turn_and_every_later_start(house: 
     assert third == second
 
 
+@pytest.mark.shown_of_the_real
 async def test_the_thinking_changes_for_the_next_turn(house: Housing) -> None:
     # A model that thinks as it sees fit has no budget; this one has.
     it = await house("One.", "Two.", "Three.")
@@ -229,6 +239,7 @@ async def test_the_thinking_changes_for_the_next_turn(house: Housing) -> None:
     assert budgets == ([5000, 2000, None] if it.is_real else [None, None, None])
 
 
+@pytest.mark.shown_of_the_real
 async def test_a_conversation_is_compacted(house: Housing) -> None:
     it = await house("One.", "Two.", strict=False)
     session_id = await it.done("a long story")
@@ -240,6 +251,7 @@ async def test_a_conversation_is_compacted(house: Housing) -> None:
     assert "The conversation so far, in short." in it.heard()
 
 
+@pytest.mark.shown_of_the_real
 async def test_there_is_nothing_to_compact_before_the_first_turn(house: Housing) -> None:
     it = await house(HELD, strict=False)
     session_id = await it.start()

@@ -27,6 +27,7 @@ async def test_a_session_starts_asks_and_is_done(house: Housing) -> None:
     assert (it.cwd / "note.txt").read_text() == "hello\n"
 
 
+@pytest.mark.engines_own
 async def test_a_start_returns_before_there_is_a_cli(house: Housing) -> None:
     it = await house("One.")
     started = await it.engine.start(Start(prompt="go", cwd=str(it.cwd), label="port"))
@@ -39,6 +40,7 @@ async def test_a_start_returns_before_there_is_a_cli(house: Housing) -> None:
     assert status.claude_session_id == started.session_id
 
 
+@pytest.mark.shown_of_the_real
 async def test_a_prompt_can_be_blocks_of_content(house: Housing) -> None:
     it = await house("One.")
     blocks: list[dict[str, Any]] = [
@@ -50,6 +52,7 @@ async def test_a_prompt_can_be_blocks_of_content(house: Housing) -> None:
     assert "lighthouse" in it.heard()
 
 
+@pytest.mark.shown_of_the_real
 async def test_a_message_goes_to_the_cli_that_is_alive(house: Housing) -> None:
     it = await house("One.", "Two.")
     session_id = await it.done()
@@ -110,6 +113,7 @@ async def test_a_conversation_that_was_cleared_is_resumed_where_it_went_on(house
     assert "the first of all" not in it.heard()
 
 
+@pytest.mark.shown_of_the_real
 async def test_a_turn_that_fails_is_an_error_and_a_message_goes_on(house: Housing) -> None:
     # As often as a CLI asks before it gives up, at the most.
     failures = [ApiError(status=400, message="No such luck.")] * 6
@@ -124,6 +128,7 @@ async def test_a_turn_that_fails_is_an_error_and_a_message_goes_on(house: Housin
     assert (status.result, status.reason) == ("Two.", None)
 
 
+@pytest.mark.engines_own
 async def test_a_cli_that_cannot_be_started_is_an_error_that_says_why(house: Housing) -> None:
     it = await house("One.", strict=False)
     session_id = await it.start(flags={"thinking": "no-such-way"})
@@ -142,6 +147,7 @@ async def test_a_stop_while_the_cli_starts_ends_it(house: Housing) -> None:
     assert (status.live, status.state) == (False, "interrupted")
 
 
+@pytest.mark.engines_own
 async def test_every_verb_refuses_a_session_nobody_knows(house: Housing) -> None:
     it = await house("One.", strict=False)
     engine = it.engine

@@ -7,7 +7,7 @@ from contextlib import aclosing
 
 import pytest
 
-from pilothouse.sessions.answers import Allow
+from pilothouse.sessions.answers import Allow, Deny
 from pilothouse.testing.scenario import ApiError, Branch, When, gate, reply, tool
 from tests.real.held import HeldCommand
 from tests.sessions.engine.conftest import Housing
@@ -16,6 +16,7 @@ from tests.sessions.engine.house import DEADLINE
 TOUCH = reply(tool("Bash", command="touch made", description="Make it"))
 
 
+@pytest.mark.shown_of_the_real
 async def test_a_status_tells_what_a_session_waits_on(house: Housing) -> None:
     async with HeldCommand().serving() as held:
         it = await house(reply("One", gate("model"), held.call), "Two.")
@@ -57,6 +58,7 @@ async def test_a_status_counts_turns_tokens_and_dollars(house: Housing) -> None:
     assert first.cost_usd < second.cost_usd < 3 * first.cost_usd
 
 
+@pytest.mark.shown_of_the_real
 async def test_a_status_has_the_last_lines_of_the_model(house: Housing) -> None:
     it = await house("One.\nTwo.", "Three.")
     session_id = await it.done()
@@ -67,6 +69,42 @@ async def test_a_status_has_the_last_lines_of_the_model(house: Housing) -> None:
     assert (await it.engine.status(session_id)).output == []
 
 
+@pytest.mark.engines_own
+async def test_a_status_after_a_cursor_has_what_came_since(house: Housing) -> None:
+    it = await house(
+        "One.\nTwo.", TOUCH, reply("Three.\nFour.", tool("Read", file_path="no")), "So."
+    )
+    session_id = await it.done()
+    await it.say(session_id, "more")
+    question = await it.asked(session_id)
+    before = await it.engine.status(session_id, output_lines=9)
+    assert before.output == ["One.", "Two."]
+    assert [each.name for each in before.running_tools] == ["Bash"]
+    await it.engine.answer(question.id, Deny(reason="No."))
+    await it.when(session_id, lambda status: status.turns == 2)
+    since = await it.engine.status(session_id, output_lines=9, after=before.cursor)
+    assert since.output == ["Three.", "Four.", "So."]
+    ended = [(each.name, each.state) for each in since.recent_tools]
+    assert ended == [("Bash", "denied"), ("Read", "failed")]
+    assert (await it.engine.status(session_id, output_lines=1, after=0)).output == ["So."]
+    none = await it.engine.status(session_id, output_lines=9, after=since.cursor)
+    assert (none.output, none.recent_tools) == ([], [])
+
+
+@pytest.mark.engines_own
+async def test_a_status_after_a_cursor_has_every_tool_that_ended_since(house: Housing) -> None:
+    calls = [tool("Read", file_path=f"{{{{cwd}}}}/{number}.txt") for number in range(12)]
+    it = await house(reply(*calls), "Read.", event_buffer_size=100)
+    for number in range(12):
+        (it.cwd / f"{number}.txt").write_text("text")
+    session_id = await it.done()
+    since = await it.engine.status(session_id, after=0)
+    assert [each.state for each in since.recent_tools] == ["completed"] * 12
+    assert len({each.id for each in since.recent_tools}) == 12
+    assert {each.name for each in since.recent_tools} == {"Read"}
+
+
+@pytest.mark.shown_of_the_real
 async def test_a_status_tells_of_an_api_that_is_tried_again(house: Housing) -> None:
     it = await house(ApiError(status=529, headers={"retry-after": "30"}), "Two.", strict=False)
     session_id = await it.start()
@@ -98,6 +136,7 @@ async def test_a_subagent_is_told_while_it_works_and_the_cli_goes_on_by_itself(
     assert (status.subagents, status.turns, status.state) == ([], 2, "done")
 
 
+@pytest.mark.engines_own
 async def test_every_entry_reaches_a_watcher_once_and_in_order(house: Housing) -> None:
     it = await house(TOUCH, "Made.")
     seen: list[int] = []
@@ -116,6 +155,7 @@ async def test_every_entry_reaches_a_watcher_once_and_in_order(house: Housing) -
     assert set(records[: records.index(max(set(records) & set(seen))) + 1]) <= set(seen)
 
 
+@pytest.mark.engines_own
 async def test_a_watcher_goes_on_after_its_cursor(house: Housing) -> None:
     it = await house("One.", "Two.")
     session_id = await it.done()
@@ -131,6 +171,7 @@ async def test_a_watcher_goes_on_after_its_cursor(house: Housing) -> None:
     assert first.events[0].kind == "prompt.said"
 
 
+@pytest.mark.engines_own
 async def test_events_are_read_page_by_page(house: Housing) -> None:
     it = await house("One.", event_buffer_size=3)
     await it.done()
@@ -142,6 +183,7 @@ async def test_events_are_read_page_by_page(house: Housing) -> None:
     assert after.events[0].seq > batch.events[-1].seq
 
 
+@pytest.mark.engines_own
 async def test_the_newest_session_is_the_first_of_the_list(house: Housing) -> None:
     branches = [
         Branch(when=When(last_contains=words), replies=(reply("So."), reply("So.")))
@@ -159,6 +201,7 @@ async def test_the_newest_session_is_the_first_of_the_list(house: Housing) -> No
     assert [each.session_id for each in page.sessions] == [second]
 
 
+@pytest.mark.engines_own
 async def test_an_engine_tells_how_it_is_and_how_it_is_set(house: Housing) -> None:
     it = await house(TOUCH, "Made.", max_sessions=7)
     session_id = await it.start()
