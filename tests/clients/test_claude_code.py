@@ -82,6 +82,7 @@ def wait(request: ModelRequest) -> Reply:
 
 def last_result(request: ModelRequest) -> dict[str, Any]:
     """What the last tool gave; the CLI shows its model the structured content, as JSON."""
+    # B40
     contents = [each["content"] for each in request.body["messages"] if each["role"] == "user"]
     blocks = [block for content in contents for block in content if "tool_use_id" in block]
     told = blocks[-1]["content"]
