@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from pilothouse.errors import QuestionSettled, Refused
+from pilothouse.errors import QuestionSettled, Refused, UnknownQuestion
 
 from .answers import Allow, Answer, ApprovePlan, ClearContext, RevisePlan
 from .contract import Answered, Content, Question, Say
@@ -54,7 +54,12 @@ class Answering(Talking):
         return await self._decide(session, question, answer, by)
 
     def _settled_before(self, question: Question, answer: Answer) -> Answered:
-        session = self.sessions[question.session_id]
+        session = self.sessions.get(question.session_id)
+        if session is None:
+            raise UnknownQuestion(
+                f"the session of question {question.id} is no longer kept",
+                advice="list the open questions",
+            )
         if question.answer is not None and same(question.answer, answer):
             return Answered(
                 question=question,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -69,13 +70,13 @@ class Asking:
         return {"on_permission": self.permission, "on_elicitation": self.elicitation}
 
     async def permission(
-        self, request: PermissionRequest, *, cwd: str | None = None
+        self, request: PermissionRequest, *, cwd: str | None = None, label: str | None = None
     ) -> ClientAnswer:
         """May this tool run, is this plan right, which option?
 
-        `cwd`: where it is asked, if that is not where the session began.
+        `cwd` and `label` are those of a CLI that is not the engine's.
         """
-        answer = settled(request, await self._ask(request, cwd))
+        answer = settled(request, await self._ask(request, cwd, label))
         rules = session_rules(request, answer)
         if rules:
             self._scribe.write(self._view, RulesKept(rules=rules))
@@ -104,9 +105,12 @@ class Asking:
         self.close()
 
     async def _ask(
-        self, request: PermissionRequest | ElicitationRequest, cwd: str | None = None
+        self,
+        request: PermissionRequest | ElicitationRequest,
+        cwd: str | None = None,
+        label: str | None = None,
     ) -> Answer:
-        posed = self._posed(request, cwd or self._view.cwd)
+        posed = await self._posed(request, cwd, label)
         known = await self._known(posed.id)
         if known is not None:
             return _given(known) if known.state != "open" else await self._answered(known)
@@ -144,19 +148,28 @@ class Asking:
             self._waiting.pop(question.id, None)
             self._stop_clock(question.id)
 
-    def _posed(self, request: PermissionRequest | ElicitationRequest, cwd: str) -> Question:
-        now = self._scribe.clock()
-        return pose(
+    async def _posed(
+        self,
+        request: PermissionRequest | ElicitationRequest,
+        cwd: str | None,
+        label: str | None,
+    ) -> Question:
+        view, now = self._view, self._scribe.clock()
+        posing = partial(
+            pose,
             request,
-            session_id=self._view.session_id,
-            cwd=cwd,
-            label=self._view.label,
-            mode=self._view.mode,
+            session_id=view.session_id,
+            cwd=cwd or view.cwd,
+            # What the session has is of the engine's last CLI, and says nothing of another one.
+            label=label if self._foreign else view.label,
+            mode=None if self._foreign else view.mode,
             now=now,
             expires_at=now + self._timeout_ms if self._timeout_ms else None,
             bypass_allowed=self._bypass_allowed,
             foreign=self._foreign,
         )
+        # As large as whoever asks likes.
+        return await asyncio.to_thread(posing) if self._foreign else posing()
 
     async def _judged(self, question: Question) -> tuple[Question, Decision]:
         """What the policy says. Rules read the disk and much text, so not on the event loop."""

@@ -6,6 +6,7 @@ Whatever an engine cannot do it says with an error of `pilothouse.errors`, the s
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncGenerator, Sequence
 from typing import Annotated, Any, Final, Literal, Protocol
 
@@ -77,10 +78,21 @@ Content = str | list[JsonObject]
 """A text, or content blocks as the Messages API has them."""
 ID: Final = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
 """What the id of a session, of a question or of a message looks like."""
+ID_HAS: Final = "it has letters, digits and . _ : - alone"
+_id = re.compile(ID.replace("$", r"\Z"))
+LONGEST_WAIT: Final = 60
+"""Seconds that one `ask` waits at most."""
+ENDING: Final = "the server ends; ask the next one again"
+"""What whoever waits for an answer is told by a server that ends."""
 LONGEST_WORD: Final = 256
 Word = Annotated[str, Meta(min_length=1, max_length=LONGEST_WORD)]
 """A label or an idempotency key."""
 Dollars = Annotated[float, Meta(gt=0)]
+
+
+def is_id(words: str) -> bool:
+    """Whether anything can have this id. Such an id has no character that a path could use."""
+    return _id.match(words) is not None
 
 
 class _Given(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -355,7 +367,7 @@ class Ask(_Given, frozen=True):
     session_id: Annotated[str, Meta(pattern=ID)]
     """The CLI's own id of its conversation, or one that whoever asks has made for it."""
     label: Word | None = None
-    wait_s: Annotated[float, Meta(ge=0, le=60)] = 25.0
+    wait_s: Annotated[float, Meta(ge=0, le=LONGEST_WAIT)] = 25.0
     """How long to wait for an answer before the question is told as it is."""
 
 
@@ -465,6 +477,9 @@ class Status(_Told, frozen=True):
     """The text of the last turn that ended."""
     output: list[str] = field(default_factory=list[str])
     """The last lines of text of the model's, when they were asked for."""
+    output_cut: bool = False
+    """There is more after the cursor that was given than the lines that were asked for, or than
+    was looked through."""
     foreign: bool = False
     """Its CLI is not the engine's; it asks here, and can be told nothing else while it is there."""
     parent: str | None = None

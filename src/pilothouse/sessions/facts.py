@@ -112,6 +112,8 @@ class Facts(Struct, omit_defaults=True):
     """Where its last CLI ran, and its transcript is."""
     started_at: int = 0
     updated_at: int = 0
+    guest_at: int = 0
+    """When a CLI that is not the engine's last asked or had its answer, since the engine's own."""
     last_seq: int = 0
     turn_first_seq: int = 0
     """The first entry after the last turn that ended."""
@@ -141,6 +143,11 @@ class Facts(Struct, omit_defaults=True):
     def foreign(self) -> bool:
         """Its CLI is not the engine's."""
         return self.origin == "foreign" or any(each.foreign for each in self.open_questions)
+
+    def see_guest(self, question: Question) -> None:
+        """Note whose question was opened or closed just now."""
+        if question.foreign:
+            self.guest_at = self.updated_at
 
     @property
     def retry(self) -> Retry | None:

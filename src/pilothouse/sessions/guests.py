@@ -2,7 +2,8 @@
 
 A guest is known by its questions alone. As long as somebody waits for the answer to one, and
 `LEASE_S` more, the guest is there; then its question is withdrawn. Nothing else tells that such a
-CLI has ended. So an engine that comes back keeps its open questions for as long.
+CLI has ended. So an engine that comes back keeps its open questions for as long, and its journal
+tells it which guests had asked just before.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import asyncio
 from typing import Final
 
 from pilothouse.client.permissions import PermissionRequest, as_request
-from pilothouse.errors import NotNow, PilothouseError
+from pilothouse.errors import NotNow, PilothouseError, TooManySessions
 from pilothouse.protocol import CanUseTool
 
 from .answers import Answer
@@ -20,11 +21,14 @@ from .contract import Question
 from .entries import QuestionClosed
 from .services import Services
 from .session import Session
+from .view import View
 
 __all__ = ["Guests", "Visit", "request_of"]
 
 LEASE_S: Final = 45.0
 """As long a question waits for whoever asked it to come again."""
+MOST_VISITS: Final = 1000
+"""As many questions of guests may be open at once."""
 GONE: Final = "the CLI that asked has gone"
 
 
@@ -63,38 +67,74 @@ class Guests:
         self._services = services
         self._visits: dict[str, Visit] = {}
         self._asking: dict[str, Asking] = {}
+        """By session, of those in which somebody waits for an answer."""
         self._seen: dict[str, float] = {}
         """When each session's guest was there last."""
 
     def visit(self, question_id: str) -> Visit | None:
         return self._visits.get(question_id)
 
-    def note(self, session_id: str) -> None:
-        """The session's guest was there just now."""
-        self._seen[session_id] = asyncio.get_running_loop().time()
+    def note(self, session: Session) -> None:
+        """The session's guest was there just now; whoever asks beside a CLI of ours is none."""
+        if not session.is_held:
+            self._seen[session.session_id] = asyncio.get_running_loop().time()
 
-    def check_absent(self, session_id: str) -> None:
+    def hosts(self, session_id: str) -> bool:
+        """Whether a guest waits for an answer in this session."""
+        return session_id in self._asking
+
+    def check_absent(self, view: View) -> None:
         """Refuse to work in a session beside a CLI that is not ours: both would write to it."""
-        if self._is_present(session_id):
+        if self._is_present(view):
             raise NotNow(
-                f"the CLI of session {session_id} is not the engine's, which cannot talk to it",
+                f"the CLI of session {view.session_id} is not the engine's, which cannot talk "
+                "to it",
                 advice="answer what it asks, and talk to it where it was started; once it has "
                 f"ended and {LEASE_S:g} s have passed, the session can be resumed here",
             )
 
-    def _is_present(self, session_id: str) -> bool:
+    def check_silent(self, view: View, written_at: int) -> None:
+        """Refuse to work in a session whose transcript was written only just now: a guest that
+        asks nothing may be at work."""
+        if self._is_recent(written_at):
+            raise NotNow(
+                f"the transcript of session {view.session_id} was written within the last "
+                f"{LEASE_S:g} s, so a CLI that is not the engine's may be at work",
+                advice=f"try again once it has ended and {LEASE_S:g} s have passed",
+            )
+
+    def check_room(self) -> None:
+        """Refuse more open questions than anybody could answer."""
+        if len(self._visits) >= MOST_VISITS:
+            raise TooManySessions(
+                f"{len(self._visits)} questions of CLIs that are not the engine's are open",
+                advice="answer some of them, or end the CLIs that ask",
+            )
+
+    def _is_present(self, view: View) -> bool:
         now = asyncio.get_running_loop().time()
         self._seen = {name: at for name, at in self._seen.items() if now - at < LEASE_S}
-        hosted = (each.session.session_id for each in self._visits.values())
-        return session_id in self._seen or session_id in hosted
+        known = view.session_id in self._seen or self.hosts(view.session_id)
+        # What is in the journal counts after a restart as well.
+        return known or self._is_recent(view.guest_at)
+
+    def _is_recent(self, at: int) -> bool:
+        # A clock that was set back must not shut a session for long.
+        return abs(self._services.scribe.clock() - at) < LEASE_S * 1000
 
     def receive(
-        self, session: Session, question_id: str, request: PermissionRequest, cwd: str | None
+        self,
+        session: Session,
+        question_id: str,
+        request: PermissionRequest,
+        *,
+        cwd: str | None,
+        label: str | None,
     ) -> Visit:
         """Ask for a guest. Its question is open until it is settled, or nobody waits any more."""
         visit = self._visits[question_id] = Visit(session, question_id, request)
         asking = self._asking_of(session)
-        visit.task = self._services.tasks.spawn(_host(visit, asking, cwd))
+        visit.task = self._services.tasks.spawn(_host(visit, asking, cwd, label))
         # Also of one that is cancelled before it begins.
         visit.task.add_done_callback(lambda _: self._over(visit))
         self._start_lease(visit)
@@ -104,7 +144,13 @@ class Guests:
         """Go on with the questions that guests asked an engine before this one."""
         for question in session.view.open_questions:
             if question.foreign:
-                self.receive(session, question.id, request_of(question), question.cwd)
+                self.receive(
+                    session,
+                    question.id,
+                    request_of(question),
+                    cwd=question.cwd,
+                    label=question.label,
+                )
 
     def give(self, question: Question, answer: Answer) -> None:
         """Settle a question with an answer that is committed."""
@@ -121,7 +167,7 @@ class Guests:
             await visit.shown.wait()
         finally:
             visit.waiting -= 1
-            self.note(visit.session.session_id)
+            self.note(visit.session)
             if not visit.waiting and not visit.task.done():
                 self._start_lease(visit)
 
@@ -158,10 +204,9 @@ class Guests:
     def _over(self, visit: Visit) -> None:
         visit.shown.set()
         visit.stop_lease()
-        session_id = visit.session.session_id
         del self._visits[visit.question_id]
         if not any(each.session is visit.session for each in self._visits.values()):
-            self._asking.pop(session_id, None)
+            self._asking.pop(visit.session.session_id, None)
 
     def _start_lease(self, visit: Visit) -> None:
         loop = asyncio.get_running_loop()
@@ -181,9 +226,9 @@ class Guests:
             await self.withdraw(visit.session, question, GONE)
 
 
-async def _host(visit: Visit, asking: Asking, cwd: str | None) -> None:
+async def _host(visit: Visit, asking: Asking, cwd: str | None, label: str | None) -> None:
     try:
-        await asking.permission(visit.request, cwd=cwd)
+        await asking.permission(visit.request, cwd=cwd, label=label)
     except PilothouseError as error:
         visit.failed = error
 

@@ -7,18 +7,19 @@ one, also after a restart, and one that is settled is told as it was settled.
 from __future__ import annotations
 
 import asyncio
-import re
 from typing import Final
+from uuid import UUID
 
 import msgspec
+from msgspec.structs import replace
 
 from pilothouse.client.permissions import PermissionRequest, as_request, settle
 from pilothouse.errors import JournalError, NotNow, Refused, ServerError, UsageError
-from pilothouse.protocol import CanUseTool
+from pilothouse.protocol import CanUseTool, PermissionAllow, PermissionDeny
 from pilothouse.protocol.wire import encode_json
 
-from .answers import Deny
-from .contract import ID, Ask, Asked, JsonObject, Question
+from .answers import Answer, Deny
+from .contract import ENDING, ID_HAS, LONGEST_WAIT, Ask, Asked, JsonObject, Question, is_id
 from .entries import SessionStarted
 from .guests import Visit, request_of
 from .launching import permitted_directory
@@ -30,9 +31,12 @@ from .view import View
 
 __all__ = ["Hosting"]
 
-LONGEST_WAIT: Final = 60.0
-
-_id = re.compile(ID.replace("$", r"\Z"))
+YES_LASTS_S: Final = 600
+"""As long a yes is told again: who was cut off asks again sooner."""
+LATE: Final = (
+    "This was allowed more than 10 minutes ago, for what was asked then; it is not told again. "
+    "Ask under another id."
+)
 
 
 class Hosting(Registry):
@@ -41,12 +45,20 @@ class Hosting(Registry):
     async def ask(self, request: Ask) -> Asked:
         """Wait a while for the answer to what such a CLI asks."""
         self._check_hosting(request)
-        # Two that ask the same at once must find one question.
-        async with self.guests.arriving:
-            arrived = await self._arrive(request)
+        request = replace(request, session_id=_one_spelling(request.session_id))
+        try:
+            return await self._answered_in_time(request)
+        except JournalError:
+            if not self.services.is_closing:
+                raise
+            # It was closed while this was looked up.
+            raise ServerError(ENDING) from None
+
+    async def _answered_in_time(self, request: Ask) -> Asked:
+        arrived = await self._arrived(request) or await self._arrive(request)
         if isinstance(arrived, Question):
-            self.guests.note(arrived.session_id)
-            return Asked(question=arrived, response=_response(arrived))
+            self._note(arrived)
+            return self._told(arrived)
         await self.guests.wait(arrived, min(max(request.wait_s, 0.0), LONGEST_WAIT))
         if arrived.failed is not None:
             raise arrived.failed
@@ -71,14 +83,19 @@ class Hosting(Registry):
 
     def _check_hosting(self, request: Ask) -> None:
         if self.services.is_closing:
-            raise _ending()
+            raise ServerError(ENDING)
         if self.journal.failed is not None:
             raise JournalError(f"nothing can be kept any more: {self.journal.failed}")
         # It may become the name of a file.
-        if _id.match(request.session_id) is None:
-            raise UsageError("session_id: it has letters, digits and . _ : - alone")
+        if not is_id(request.session_id):
+            raise UsageError(f"session_id: {ID_HAS}")
 
-    async def _arrive(self, request: Ask) -> Visit | Question:
+    def _note(self, question: Question) -> None:
+        session = self.sessions.get(question.session_id)
+        if session is not None:
+            self.guests.note(session)
+
+    async def _arrived(self, request: Ask) -> Visit | Question | None:
         """The visit that this ask belongs to, or its question as it was settled."""
         session = self.held(request.session_id)
         name = request.session_id if session is None else session.session_id
@@ -89,17 +106,23 @@ class Hosting(Registry):
             return visit
         await self.scribe.kept()
         known = await self.journal.question(own_id)
-        if known is not None:
-            _check_known(request, known)
-            if known.state != "open":
-                return known
-        return await self._begin_visit(request, own_id)
+        if known is None:
+            return None
+        _check_known(request, known)
+        return None if known.state == "open" else known
 
-    async def _begin_visit(self, request: Ask, own_id: str) -> Visit:
+    async def _arrive(self, request: Ask) -> Visit | Question:
+        # A disk may hang, and then only whoever asks from there waits for it.
         roots = self.services.settings.allowed_roots
         cwd = await asyncio.to_thread(permitted_directory, request.cwd, roots)
+        # Two that ask the same at once must find one question.
+        async with self.guests.arriving:
+            return await self._arrived(request) or self._begin_visit(request, cwd)
+
+    def _begin_visit(self, request: Ask, cwd: str) -> Visit:
         if self.services.is_closing:
-            raise _ending()
+            raise ServerError(ENDING)
+        self.guests.check_room()
         session = self.held(request.session_id) or self._new_guest(request, cwd)
         if session.is_held:
             # It asks us over its own line. Whoever asks in its name is somebody else: a person
@@ -108,10 +131,15 @@ class Hosting(Registry):
                 f"the CLI of session {session.session_id} is the engine's own",
                 advice="ask under an id of its own",
             )
-        asked = CanUseTool(
-            tool_name=request.tool_name, tool_use_id=request.tool_use_id, input=request.input
+        use = request.tool_use_id
+        asked = CanUseTool(tool_name=request.tool_name, tool_use_id=use, input=request.input)
+        return self.guests.receive(
+            session,
+            question_id(session.session_id, use),
+            as_request(use, asked),
+            cwd=cwd,
+            label=request.label,
         )
-        return self.guests.receive(session, own_id, as_request(request.tool_use_id, asked), cwd)
 
     def _new_guest(self, request: Ask, cwd: str) -> Session:
         session = Session(self.services, View(session_id=request.session_id))
@@ -122,12 +150,18 @@ class Hosting(Registry):
 
     async def _settled(self, visit: Visit) -> Asked:
         if self.services.is_closing:
-            raise _ending()
+            raise ServerError(ENDING)
         await self.scribe.kept()
         question = await self.journal.question(visit.question_id)
         if question is None or question.state == "open":
-            raise _ending()
-        return Asked(question=question, response=_response(question))
+            raise ServerError(ENDING)
+        return self._told(question)
+
+    def _told(self, question: Question) -> Asked:
+        """A settled question with what its CLI is told."""
+        age_ms = self.scribe.clock() - (question.closed_at or 0)
+        response = _response(question, is_late=age_ms > YES_LASTS_S * 1000)
+        return Asked(question=question, response=response)
 
 
 def _check_same(request: Ask, before: PermissionRequest) -> None:
@@ -144,12 +178,18 @@ def _check_known(request: Ask, known: Question) -> None:
     _check_same(request, request_of(known))
 
 
-def _response(question: Question) -> JsonObject:
+def _response(question: Question, *, is_late: bool) -> JsonObject:
     """What the CLI is told, in a form that every version takes: this one is not known."""
     request = request_of(question)
-    answer = question.answer or Deny(reason=_unanswered(question))
-    told = settle(request, settled(request, answer), edits_plans=False, passes_notes=False)
+    told = _settle(request, question.answer or Deny(reason=_unanswered(question)))
+    if is_late and isinstance(told, PermissionAllow):
+        # An id that comes again so late is another tool use, which nobody was asked about.
+        told = _settle(request, Deny(reason=LATE))
     return msgspec.json.decode(encode_json(told), type=JsonObject)
+
+
+def _settle(request: PermissionRequest, answer: Answer) -> PermissionAllow | PermissionDeny:
+    return settle(request, settled(request, answer), edits_plans=False, passes_notes=False)
 
 
 def _unanswered(question: Question) -> str:
@@ -157,5 +197,9 @@ def _unanswered(question: Question) -> str:
     return because if question.state == "expired" else f"The question was withdrawn: {because}."
 
 
-def _ending() -> ServerError:
-    return ServerError("the server ends; ask the next one again")
+def _one_spelling(session_id: str) -> str:
+    """The id as CLIs write it, since a UUID in another spelling would have the same questions."""
+    try:
+        return str(UUID(session_id))
+    except ValueError:
+        return session_id

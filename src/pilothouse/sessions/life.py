@@ -125,9 +125,9 @@ class Life(ABC):
             continue
         if self._services.is_closing:
             raise NotNow("the server is stopping", advice="start it again, then repeat this")
-        self._services.check_alone(self.session_id)
         if self.has_cli:
             return
+        self._services.check_alone(self.view)
         if self.view.cwd and not self.machine:
             # It may have gone since the session began, or the roots may be others now.
             roots = self._services.settings.allowed_roots

@@ -26,7 +26,7 @@ from .contract import Question
 from .entries import AnyRecord, SessionStarted
 from .gate import OperatorGate
 from .guests import Guests
-from .history import History
+from .history import Found, History
 from .journal.contract import Journal, KeyRow, Snapshot
 from .keys import Keys
 from .launching import check_directories, client_options, permitted_directory
@@ -93,7 +93,7 @@ class Registry:
             turn_ended=self._count,
             check_caps=self.check_caps,
             is_capped=self.is_capped,
-            check_alone=lambda session_id: self.guests.check_absent(session_id),
+            check_alone=lambda view: self.guests.check_absent(view),
             cli_path=cli_path or settings.cli_path,
             simulated=simulated,
             lack=lack,
@@ -177,14 +177,18 @@ class Registry:
         days = self.services.settings.retention_days
         if not days:
             return 0
-        at_work = [name for name, each in self.sessions.items() if each.is_at_work]
+        at_work = [name for name in self.sessions if self._is_at_work(name)]
         before = self.scribe.clock() - days * DAY
         removed = await self.journal.retain(before=before, keep=at_work)
         kept = {snapshot.session_id for snapshot in await self.journal.sessions()}
         for name in [name for name in self.sessions if name not in kept]:
-            if not self.sessions[name].is_at_work:
+            if not self._is_at_work(name):
                 del self.sessions[name]
         return removed
+
+    def _is_at_work(self, session_id: str) -> bool:
+        """Whether anything of a session is yet to come, perhaps a question of a guest's."""
+        return self.sessions[session_id].is_at_work or self.guests.hosts(session_id)
 
     async def _keep_house(self) -> None:
         while True:
@@ -230,7 +234,7 @@ class Registry:
     async def known(self, session_id: str) -> Session:
         """One of ours whose CLI, if it has one, is ours as well."""
         session = await self.session(session_id, adopt=False)
-        self.guests.check_absent(session.session_id)
+        self._check_alone(session)
         return session
 
     def held(self, session_id: str) -> Session | None:
@@ -249,10 +253,10 @@ class Registry:
             raise UnknownSession(
                 f"there is no session {session_id}", advice=self._nearest(session_id)
             )
+        cwd = await self._permitted(found.cwd)
         if session_id in self.sessions:
             return self.sessions[session_id]
         view = View(session_id=session_id)
-        cwd = permitted_directory(found.cwd, self.services.settings.allowed_roots)
         record = SessionStarted(
             cwd=cwd, origin="adopted", title=found.title, claude_session_id=session_id
         )
@@ -263,25 +267,42 @@ class Registry:
     async def _make_ours(self, session: Session) -> None:
         """Make sure that a CLI of ours may go on with a session."""
         view = session.view
-        self.guests.check_absent(session.session_id)
-        if view.origin != "foreign":
+        self._check_alone(session)
+        if session.is_held or not (view.origin == "foreign" or view.guest_at):
             return
         found = await self.services.history.find(view.claude_session_id)
-        if found is None:
+        if found is not None:
+            self.guests.check_silent(view, found.updated_at)
+        if view.origin == "foreign":
+            await self._adopt(session, found)
+
+    async def _adopt(self, session: Session, found: Found | None) -> None:
+        """Take over the session of a guest that has gone, where its transcript says it is."""
+        view = session.view
+        if found is None or found.cwd is None:
             raise NotNow(
                 f"the conversation of session {session.session_id} is not on this machine",
                 advice="go on with it where it was begun",
             )
-        self.guests.check_absent(session.session_id)
+        cwd = await self._permitted(found.cwd)
+        self._check_alone(session)
         if view.origin == "foreign":
             record = SessionStarted(
-                cwd=view.cwd,
+                cwd=cwd,
                 label=view.label,
                 origin="adopted",
                 title=view.title or found.title,
                 claude_session_id=view.claude_session_id,
             )
             await session.write(record).committed
+
+    def _check_alone(self, session: Session) -> None:
+        if not session.is_held:
+            self.guests.check_absent(session.view)
+
+    async def _permitted(self, cwd: str) -> str:
+        roots = self.services.settings.allowed_roots
+        return await asyncio.to_thread(permitted_directory, cwd, roots)
 
     def _conversing(self, claude_id: str) -> Session | None:
         """The session whose conversation the CLI calls so, after /clear say."""

@@ -56,10 +56,24 @@ class Reporting(Registry):
         batch = await self.journal.read_back(
             told.cursor + 1, session_id=told.session_id, limit=limit
         )
-        told = replace(told, output=lines_of(batch.events, output_lines, after or 0))
         if after is None:
-            return told
-        return replace(told, recent_tools=await self._ended(told, batch.events, after))
+            return replace(told, output=lines_of(batch.events, output_lines))
+        lines = lines_of(batch.events, output_lines + 1, after)
+        is_cut = len(lines) > output_lines or await self._begins_before(batch, told, after)
+        return replace(
+            told,
+            output=lines[-output_lines:] if output_lines else [],
+            output_cut=bool(output_lines) and is_cut,
+            recent_tools=await self._ended(told, batch.events, after),
+        )
+
+    async def _begins_before(self, batch: Batch, told: Status, after: int) -> bool:
+        """Whether there are older entries after the cursor than those of the batch."""
+        if not batch.events or batch.events[0].seq <= after + 1:
+            return False
+        first = batch.events[0].seq
+        older = await self.journal.read_back(first, session_id=told.session_id, limit=1)
+        return bool(older.events) and older.events[0].seq > after
 
     async def _ended(self, told: Status, events: Sequence[Event], after: int) -> Tools:
         """The tools that ended after the cursor, as far as the newest entries tell."""

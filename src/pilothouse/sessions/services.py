@@ -93,7 +93,7 @@ class Services:
     check_caps: Callable[[View], None]
     """Raises CapReached where no further turn may begin."""
     is_capped: Callable[[View], bool]
-    check_alone: Callable[[str], None]
+    check_alone: Callable[[View], None]
     """Raises NotNow where a CLI that is not the engine's works in the session."""
     cli_path: str | Path | None = None
     simulated: bool = False

@@ -79,9 +79,9 @@ class Talking(Registry):
 
     async def say(self, session_id: str, request: Say) -> Said:
         """Send a message: to the live CLI, or to one that is started for it."""
-        session = await self.session(session_id)
 
         async def act(remember: Remember) -> Said:
+            session = await self.session(session_id)
             self.services.gate.check_mode("say", request.mode)
             self.check_caps(session.view)
             if request.mode is not None and request.mode != session.view.mode:
@@ -159,9 +159,9 @@ class Talking(Registry):
 
     async def fork(self, session_id: str, request: Fork) -> Started:
         """A new session that begins with this one's conversation."""
-        parent = await self.session(session_id)
 
         async def act(remember: Remember) -> Started:
+            parent = await self.session(session_id)
             view = parent.view
             if not view.has_conversation:
                 raise NotNow(

@@ -303,6 +303,7 @@ class View(Facts):
         self._forget_cli()
         self.tracker = TurnTracker()
         self.live = True
+        self.guest_at = 0
         self.run, self.run_seq = record.run, self.last_seq
         self.via, self.machine = record.via, record.machine
         self.pid, self.simulated = record.pid, record.simulated
@@ -328,6 +329,7 @@ class View(Facts):
     def _question_opened(self, record: QuestionOpened) -> None:
         question = record.question
         self.questions[question.id] = question
+        self.see_guest(question)
         if question.state == "open":
             self._signal("asked")
 
@@ -335,6 +337,7 @@ class View(Facts):
         question = self.questions.get(record.id)
         if question is None or question.state != "open":
             return
+        self.see_guest(question)
         if record.decidable:
             self.questions[record.id] = closed(question, record, self.updated_at)
         else:

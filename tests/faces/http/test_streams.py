@@ -14,8 +14,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
-from pilothouse.errors import JournalError
-from pilothouse.faces.http import end_streams, streams
+from pilothouse.errors import JournalError, ServerError
+from pilothouse.faces.http import end_streams, sockets, streams
 from pilothouse.faces.http.frames import sse_chunk
 from pilothouse.sessions.answers import Allow
 from pilothouse.sessions.contract import Batch, Event, Gap, Start
@@ -416,6 +416,47 @@ async def test_whoever_asks_through_a_socket_that_closes_waits_no_more(
         await asked(engine)
     await asyncio.wait_for(engine.left.wait(), DEADLINE)
     assert engine.waiting == 0
+
+
+async def test_asks_that_wait_do_not_keep_a_socket_from_anything_else(
+    address: str, engine: FakeEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sockets, "WAITING", 3)
+    monkeypatch.setattr(sockets, "AT_ONCE", 1)
+    async with socket_to(address) as socket:
+        for n in range(3):
+            ask = {**ASK, "tool_use_id": f"toolu_{n}"}
+            await socket.send(json.dumps({"id": n, "do": "ask", **ask}))
+        assert (await do(socket, do="policy"))["type"] == "done"
+        assert engine.waiting == 3
+        refused = (await do(socket, do="ask", **{**ASK, "tool_use_id": "toolu_3"}))["problem"]
+        assert (refused["status"], refused["code"]) == (429, "too-many-waiting")
+        assert engine.waiting == 3
+        question_id = next(iter(engine.asked))
+        await socket.send(
+            json.dumps({"id": 9, "do": "answer", "question_id": question_id, "kind": "allow"})
+        )
+        told = [await hear_of(socket, "done") for _ in range(2)]
+        assert {each["id"] for each in told} == {0, 9}
+        # There is room again.
+        await socket.send(json.dumps({"id": 5, "do": "ask", **ASK, "tool_use_id": "toolu_5"}))
+        assert (await do(socket, do="policy"))["type"] == "done"
+        assert engine.waiting == 3
+    async with asyncio.timeout(DEADLINE):
+        while engine.waiting:
+            engine.left.clear()
+            await engine.left.wait()
+
+
+async def test_work_that_its_own_doer_gives_up_is_told_as_an_end() -> None:
+    async def given_up() -> None:
+        raise asyncio.CancelledError
+
+    async def never() -> Exception:
+        return await asyncio.Event().wait() and RuntimeError()
+
+    with pytest.raises(ServerError, match="ask the next one again"):
+        await streams.unless(given_up(), never())
 
 
 async def test_a_server_that_ends_sends_whoever_waits_to_the_next(engine: FakeEngine) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -11,19 +12,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pilothouse.errors import (
     AnswerRefused,
     BypassNotAllowed,
     DirectoryRefused,
+    JournalError,
     NotNow,
     QuestionSettled,
     Refused,
     ServerError,
+    TooManySessions,
     UnknownQuestion,
     UsageError,
 )
-from pilothouse.sessions import guests
+from pilothouse.sessions import asking, guests, hosting
 from pilothouse.sessions.answers import (
     Allow,
     ApprovePlan,
@@ -32,7 +36,7 @@ from pilothouse.sessions.answers import (
     Deny,
     RevisePlan,
 )
-from pilothouse.sessions.contract import Ask, Asked, Fork, Question
+from pilothouse.sessions.contract import Ask, Asked, Fork, Question, Say
 from pilothouse.sessions.engine import SessionEngine
 from pilothouse.sessions.policy import Decision
 from pilothouse.sessions.remote import RemoteEngine
@@ -103,6 +107,37 @@ async def settled(engine: SessionEngine, question: Question) -> Question:
         while (told := await engine.question(question.id)).state == "open":
             await engine.journal.wait(engine.journal.last, session_id=question.session_id)
     return told
+
+
+def later(monkeypatch: pytest.MonkeyPatch, engine: SessionEngine, seconds: float) -> None:
+    """Set the engine's clock on."""
+    clock = engine.scribe.clock
+    monkeypatch.setattr(engine.scribe, "clock", lambda: clock() + int(seconds * 1000))
+
+
+def thoughtful(
+    monkeypatch: pytest.MonkeyPatch, engine: SessionEngine
+) -> tuple[threading.Event, threading.Event]:
+    """Let the policy think until it is let go: when it does so, and what ends it."""
+    thinking, let_go = threading.Event(), threading.Event()
+
+    def decide(_: object) -> Decision:
+        thinking.set()
+        assert let_go.wait(DEADLINE)
+        return Decision("ask")
+
+    policy = engine.services.policy
+    monkeypatch.setattr(policy, "is_absent", lambda: False)
+    monkeypatch.setattr(policy, "decide", decide)
+    return thinking, let_go
+
+
+async def elsewhere(it: House, **flags: Any) -> str:
+    """A session that another program has made, as the engine here sees it."""
+    session_id = await it.done()
+    await it.engine.stop(session_id)
+    it.engine = await it.another(state_dir=str(it.folder / "other"), **flags)
+    return session_id
 
 
 # Asking
@@ -205,6 +240,39 @@ async def test_what_the_policy_decides_is_answered_at_once(inn: Housing, tmp_pat
     assert (asked.question.answered_by, asked.question.rule) == ("policy", "no make")
 
 
+async def test_a_guest_has_its_own_label_and_not_the_mode_of_the_session(
+    inn: Housing, tmp_path: Path
+) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text(
+        '[[rule]]\nname = "edits"\naction = "allow"\ntool = "Bash"\nmode = "acceptEdits"\n'
+    )
+    it = await inn("One.", policy_file=str(policy))
+    session_id = await it.start(label="ours", mode="acceptEdits")
+    await it.until(session_id, "done")
+    await it.engine.stop(session_id)
+    question = await Guest(it, session_id).opened(label="theirs")
+    assert (question.label, question.mode, question.rule) == ("theirs", None, None)
+    nameless = await Guest(it, session_id).opened(tool_use_id="toolu_2", label=None)
+    assert nameless.label is None
+
+
+async def test_what_a_guest_asks_is_looked_at_beside_the_loop(
+    inn: Housing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = await inn()
+    pose, threads = asking.pose, list[int]()
+
+    def posed(*args: Any, **more: Any) -> Question:
+        threads.append(threading.get_ident())
+        return pose(*args, **more)
+
+    monkeypatch.setattr(asking, "pose", posed)
+    await Guest(it).opened()
+    assert threads
+    assert threading.get_ident() not in threads
+
+
 async def test_what_nobody_answers_in_time_is_denied(inn: Housing) -> None:
     it = await inn(permission_timeout_ms=1)
     asked = await Guest(it).ask()
@@ -212,6 +280,85 @@ async def test_what_nobody_answers_in_time_is_denied(inn: Housing) -> None:
     assert asked.response is not None
     assert asked.response["behavior"] == "deny"
     assert "Nobody answered within 0.001 s" in asked.response["message"]
+
+
+async def test_a_yes_is_not_told_again_long_after(
+    inn: Housing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = await inn()
+    guest = Guest(it)
+    yes = await guest.opened()
+    no = await guest.opened(tool_use_id="toolu_2")
+    await it.engine.answer(yes.id, Allow())
+    await it.engine.answer(no.id, Deny(reason="No."))
+    later(monkeypatch, it.engine, 9 * 60)
+    assert ((await guest.ask()).response or {})["behavior"] == "allow"
+    later(monkeypatch, it.engine, 2 * 60)
+    asked = await guest.ask()
+    assert asked.question.answer == Allow()
+    assert asked.response is not None
+    assert asked.response["behavior"] == "deny"
+    assert "Ask under another id." in asked.response["message"]
+    assert ((await guest.ask(tool_use_id="toolu_2")).response or {})["message"] == "No."
+
+
+@pytest.mark.parametrize("spelling", ["hex", "urn", "capitals"])
+async def test_one_session_in_another_spelling_is_the_same(inn: Housing, spelling: str) -> None:
+    it = await inn()
+    guest = Guest(it)
+    question = await guest.opened()
+    name = uuid.UUID(guest.session_id)
+    spelled = {"hex": name.hex, "urn": name.urn, "capitals": str(name).upper()}
+    again = Guest(it, spelled[spelling])
+    assert await again.opened() == question
+    other = await again.opened(tool_use_id="toolu_2")
+    assert other.session_id == guest.session_id
+    assert list(it.engine.sessions) == [guest.session_id]
+
+
+async def test_more_guests_than_anybody_could_answer_are_refused(
+    inn: Housing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guests, "MOST_VISITS", 2)
+    it = await inn()
+    first, second, third = (Guest(it) for _ in range(3))
+    question = await first.opened()
+    await second.opened()
+    with pytest.raises(TooManySessions, match="2 questions"):
+        await third.ask()
+    assert third.session_id not in it.engine.sessions
+    # Who is there already is not sent away.
+    assert await first.opened() == question
+    await it.engine.answer(question.id, Allow())
+    await third.opened()
+
+
+async def test_a_disk_that_hangs_keeps_nobody_else(
+    inn: Housing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = await inn()
+    permitted, let_go, hangs = hosting.permitted_directory, threading.Event(), threading.Event()
+
+    def slow(given: str, roots: tuple[Path, ...]) -> str:
+        if given == "/hung":
+            hangs.set()
+            assert let_go.wait(DEADLINE)
+            return permitted(str(it.cwd), roots)
+        return permitted(given, roots)
+
+    monkeypatch.setattr(hosting, "permitted_directory", slow)
+    there, hung = Guest(it), Guest(it)
+    question = await there.opened()
+    waiting = asyncio.create_task(it.engine.ask(hung.request(cwd="/hung", wait_s=0.0)))
+    try:
+        assert await asyncio.to_thread(hangs.wait, DEADLINE)
+        async with asyncio.timeout(DEADLINE / 3):
+            assert await there.opened() == question
+            await there.opened(tool_use_id="toolu_2")
+    finally:
+        let_go.set()
+        asked = await waiting
+    assert asked.question.state == "open"
 
 
 async def test_questions_of_the_model_are_answered_with_its_own_words(inn: Housing) -> None:
@@ -346,16 +493,7 @@ async def test_a_guest_that_leaves_while_the_policy_decides_leaves_no_open_quest
     inn: Housing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = await inn()
-    thinking, let_go = threading.Event(), threading.Event()
-
-    def decide(_: object) -> Decision:
-        thinking.set()
-        assert let_go.wait(DEADLINE)
-        return Decision("ask")
-
-    policy = it.engine.services.policy
-    monkeypatch.setattr(policy, "is_absent", lambda: False)
-    monkeypatch.setattr(policy, "decide", decide)
+    thinking, let_go = thoughtful(monkeypatch, it.engine)
     guest = Guest(it)
     asking = asyncio.create_task(guest.ask())
     assert await asyncio.to_thread(thinking.wait, DEADLINE)
@@ -405,19 +543,159 @@ async def test_a_session_whose_guest_has_gone_is_resumed_here(
     inn: Housing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = await inn("One.", "Two.")
-    elsewhere = await it.done()
-    # As if another program had made it.
-    await it.engine.stop(elsewhere)
-    other = await it.another(state_dir=str(it.folder / "other"))
-    it.engine = other
-    guest = Guest(it, elsewhere)
-    question = await guest.opened()
-    await other.withdraw(question.id, "it has ended")
+    session_id = await elsewhere(it)
+    (it.cwd / "below").mkdir()
+    question = await Guest(it, session_id).opened(cwd=str(it.cwd / "below"))
+    await it.engine.withdraw(question.id, "it has ended")
     monkeypatch.setattr(guests, "LEASE_S", 0.0)
-    await it.say(elsewhere, "more")
-    status = await it.until(elsewhere, "done")
+    await it.say(session_id, "more")
+    status = await it.until(session_id, "done")
     assert (status.result, status.foreign, status.turns) == ("Two.", False, 1)
+    # A conversation is resumed where it was begun.
+    assert status.cwd == str(it.cwd)
     assert "One." in it.heard()
+
+
+async def test_a_guest_that_asks_nothing_for_long_is_there_while_its_transcript_grows(
+    inn: Housing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = await inn("One.", "Two.")
+    session_id = await elsewhere(it)
+    question = await Guest(it, session_id).opened()
+    await it.engine.answer(question.id, Allow())
+    await it.close()
+    it.engine = engine = await it.another(state_dir=str(it.folder / "other"))
+    later(monkeypatch, engine, 3600)
+    [transcript] = (it.cli.home / ".claude/projects").glob(f"*/{session_id}.jsonl")
+    before, now = transcript.stat().st_mtime, engine.scribe.clock() / 1000
+    os.utime(transcript, (now, now))
+    with pytest.raises(NotNow, match=r"transcript .* was written within the last 45 s"):
+        await it.say(session_id, "more")
+    os.utime(transcript, (before, before))
+    await it.say(session_id, "more")
+    assert (await it.until(session_id, "done")).result == "Two."
+
+
+async def test_a_guest_in_a_session_of_ours_is_there_while_its_transcript_grows(
+    inn: Housing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = await inn("One.", "Two.")
+    session_id = await it.done()
+    await it.engine.stop(session_id)
+    question = await Guest(it, session_id).opened()
+    await it.engine.answer(question.id, Allow())
+    await it.close()
+    engine = await it.open()
+    later(monkeypatch, engine, 3600)
+    [transcript] = (it.cli.home / ".claude/projects").glob(f"*/{session_id}.jsonl")
+    before, now = transcript.stat().st_mtime, engine.scribe.clock() / 1000
+    os.utime(transcript, (now, now))
+    with pytest.raises(NotNow, match="transcript"):
+        await it.say(session_id, "more")
+    os.utime(transcript, (before, before))
+    await it.say(session_id, "more")
+    assert (await it.until(session_id, "done")).result == "Two."
+
+
+async def test_a_session_of_a_guest_is_resumed_within_the_allowed_roots_alone(
+    inn: Housing, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    allowed = tmp_path / "allowed"
+    allowed.mkdir()
+    it = await inn("One.")
+    session_id = await elsewhere(it, allowed_roots=[str(allowed)])
+    question = await Guest(it, session_id).opened(cwd=str(allowed))
+    await it.engine.withdraw(question.id, "it has ended")
+    monkeypatch.setattr(guests, "LEASE_S", 0.0)
+    with pytest.raises(DirectoryRefused, match="outside the allowed roots"):
+        await it.say(session_id, "more")
+    assert (await it.engine.status(session_id)).foreign
+
+
+async def test_a_session_whose_transcript_names_no_directory_is_not_resumed(
+    inn: Housing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = await inn("One.")
+    session_id = await elsewhere(it)
+    question = await Guest(it, session_id).opened()
+    await it.engine.withdraw(question.id, "it has ended")
+    monkeypatch.setattr(guests, "LEASE_S", 0.0)
+    history = it.engine.services.history
+    found = await history.find(session_id)
+    assert found is not None
+
+    async def find(_: str) -> object:
+        return replace(found, cwd=None)
+
+    monkeypatch.setattr(history, "find", find)
+    with pytest.raises(NotNow, match="is not on this machine"):
+        await it.say(session_id, "more")
+
+
+async def test_an_old_ask_that_comes_again_does_not_shut_a_session_of_ours(
+    inn: Housing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = await inn("One.", reply(tool("Bash", command="touch made")), "Two.")
+    session_id = await it.done()
+    await it.engine.stop(session_id)
+    guest = Guest(it, session_id)
+    await it.engine.answer((await guest.opened()).id, Allow())
+    with monkeypatch.context() as meanwhile:
+        meanwhile.setattr(guests, "LEASE_S", 0.0)
+        await it.say(session_id, "more")
+    await it.asked(session_id)
+    assert ((await guest.ask()).response or {})["behavior"] == "allow"
+    await it.engine.interrupt(session_id)
+    assert (await it.engine.stop(session_id)).was_live
+    await it.say(session_id, "and more")
+
+
+@pytest.mark.parametrize("verb", ["say", "fork"])
+async def test_what_was_done_under_a_key_is_told_again_although_a_guest_is_there(
+    inn: Housing, verb: str
+) -> None:
+    it = await inn("One.", "Two.")
+    session_id = await it.done()
+
+    async def act() -> Any:
+        if verb == "say":
+            return await it.engine.say(session_id, Say(content="more", key="k"))
+        return await it.engine.fork(session_id, Fork(prompt="more", key="k"))
+
+    first = await act()
+    await it.until(first.session_id, "done")
+    await it.engine.stop(session_id)
+    await Guest(it, session_id).opened()
+    assert await act() == replace(first, repeated=True)
+    with pytest.raises(NotNow, match="is not the engine's"):
+        await it.say(session_id, "something else")
+
+
+async def test_a_session_is_kept_while_a_guest_waits_in_it(
+    inn: Housing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = await inn(retention_days=1)
+    guest = Guest(it)
+    await it.engine.answer((await guest.opened()).id, Allow())
+    thinking, let_go = thoughtful(monkeypatch, it.engine)
+    waiting = asyncio.create_task(guest.ask(tool_use_id="toolu_2"))
+    assert await asyncio.to_thread(thinking.wait, DEADLINE)
+    with monkeypatch.context() as meanwhile:
+        later(meanwhile, it.engine, 2 * 24 * 3600)
+        await it.engine.retain()
+    let_go.set()
+    question = await it.asked(guest.session_id)
+    await it.engine.answer(question.id, Allow())
+    assert ((await waiting).response or {})["behavior"] == "allow"
+
+
+async def test_a_question_whose_session_is_no_longer_kept_is_unknown(inn: Housing) -> None:
+    it = await inn()
+    question = await Guest(it).opened()
+    await it.engine.answer(question.id, Allow())
+    del it.engine.sessions[question.session_id]
+    with pytest.raises(UnknownQuestion, match="no longer kept"):
+        await it.engine.answer(question.id, Allow())
 
 
 async def test_a_guest_without_a_transcript_cannot_be_resumed(
@@ -521,6 +799,22 @@ async def test_what_was_answered_before_a_restart_is_told_after_it(inn: Housing)
     assert asked.response == {"behavior": "deny", "message": "No.", "interrupt": False}
 
 
+async def test_a_guest_that_asked_just_before_a_restart_is_still_there(
+    inn: Housing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = await inn("One.")
+    session_id = await elsewhere(it)
+    question = await Guest(it, session_id).opened()
+    await it.engine.answer(question.id, Allow())
+    await it.close()
+    it.engine = await it.another(state_dir=str(it.folder / "other"))
+    for verb in (it.say(session_id, "more"), it.engine.stop(session_id)):
+        with pytest.raises(NotNow, match="is not the engine's, which cannot talk to it"):
+            await verb
+    later(monkeypatch, it.engine, 60)
+    assert not (await it.engine.stop(session_id)).was_live
+
+
 async def test_what_is_answered_after_a_restart_before_anybody_asks_again_counts(
     inn: Housing,
 ) -> None:
@@ -552,3 +846,54 @@ async def test_an_engine_that_ends_takes_no_more_asks(inn: Housing) -> None:
     await it.engine.aclose()
     with pytest.raises(ServerError, match="ask the next one again"):
         await Guest(it).ask()
+
+
+async def test_an_engine_that_ends_while_an_ask_is_looked_up_says_so(
+    inn: Housing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = await inn()
+
+    async def closed(_: str) -> None:
+        it.engine.services.is_closing = True
+        raise JournalError("the journal is closed")
+
+    monkeypatch.setattr(it.engine.journal, "question", closed)
+    with pytest.raises(ServerError, match="ask the next one again"):
+        await Guest(it).ask()
+
+
+# What a face is told that comes again
+
+
+async def test_a_status_after_a_cursor_says_whether_lines_were_left_out(inn: Housing) -> None:
+    it = await inn("One.", "Two.\nThree.", event_buffer_size=200)
+    session_id = await it.done()
+    before = (await it.engine.status(session_id)).cursor
+    await it.say(session_id, "more")
+    await it.when(session_id, lambda status: status.turns == 2)
+
+    async def told(lines: int, after: int | None = before) -> tuple[list[str], bool]:
+        status = await it.engine.status(session_id, output_lines=lines, after=after)
+        return status.output, status.output_cut
+
+    assert await told(2) == (["Two.", "Three."], False)
+    assert await told(1) == (["Three."], True)
+    assert await told(0) == ([], False)
+    assert await told(1, after=None) == (["Three."], False)
+    assert await told(9, after=0) == (["One.", "Two.", "Three."], False)
+
+
+async def test_a_status_after_a_cursor_says_that_not_everything_was_looked_through(
+    inn: Housing,
+) -> None:
+    it = await inn("One.", "Two.", "Three.", event_buffer_size=10)
+    session_id = await it.done()
+    before = (await it.engine.status(session_id)).cursor
+    for turns in (2, 3):
+        await it.say(session_id, "more")
+        await it.when(session_id, lambda status, turns=turns: status.turns == turns)
+    status = await it.engine.status(session_id, output_lines=100, after=before)
+    assert status.output_cut
+    assert "Two." not in status.output
+    late = await it.engine.status(session_id, output_lines=100, after=status.cursor)
+    assert (late.output, late.output_cut) == ([], False)

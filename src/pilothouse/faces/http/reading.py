@@ -16,7 +16,7 @@ from pilothouse.errors import (
     UnknownSession,
     UsageError,
 )
-from pilothouse.sessions.contract import ID
+from pilothouse.sessions.contract import ID, ID_HAS, is_id
 from pilothouse.sessions.remote.wire import Wrong
 
 from .guard import header, too_large
@@ -31,7 +31,6 @@ __all__ = ["ID", "SERVER", "check_path", "read_body", "read_query", "to_type"]
 
 SERVER: Final = r"^[^\x00-\x1f\x7f/]{1,256}$"
 
-_id = re.compile(ID.replace("$", r"\Z"))
 _server = re.compile(SERVER.replace("$", r"\Z"))
 _at = re.compile(r"^(?P<what>.*?)(?: - at `(?P<where>[^`]*)`)?$", re.DOTALL)
 _named = re.compile(r"(?:required|unknown) field `(?P<name>[^`]*)`")
@@ -48,9 +47,9 @@ def check_path(values: Mapping[str, str]) -> None:
     """Refuse an id that nothing can have, before it can mean anything to a file system."""
     for name, value in values.items():
         if name in _UNKNOWN:
-            if _id.match(value) is None:
+            if not is_id(value):
                 kind, words = _UNKNOWN[name]
-                raise kind(words, advice="it has letters, digits and . _ : - alone")
+                raise kind(words, advice=ID_HAS)
         elif _server.match(value) is None:
             raise UsageError(f"{name}: no MCP server has such a name")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -35,6 +35,8 @@ __all__ = ["Sockets"]
 
 AT_ONCE: Final = 32
 """How many requests of one socket may be under way; more are read when one is done."""
+WAITING: Final = 100
+"""How many more may wait for somebody's answer; whatever is beyond is refused."""
 
 DOABLE: Final = {endpoint.name: endpoint for endpoint in ENDPOINTS}
 
@@ -103,6 +105,7 @@ class _Socket:
         self._tracing = tracing
         self._limit = limit
         self._free = asyncio.Semaphore(AT_ONCE)
+        self._waiting = 0
         self._over = asyncio.Event()
 
     async def serve(self, after: int, session_id: str | None, streams: Streams) -> None:
@@ -163,8 +166,28 @@ class _Socket:
             return Failed(id=asked.id if asked else None, problem=problem_of(error))
 
     async def _done(self, endpoint: Endpoint, call: Call) -> Any:
-        work = endpoint.call(self._engine, call)
-        return await (unless(work, self._ended()) if endpoint.waits else work)
+        if not endpoint.waits:
+            return await endpoint.call(self._engine, call)
+        async with self._aside():
+            return await unless(endpoint.call(self._engine, call), self._ended())
+
+    @contextlib.asynccontextmanager
+    async def _aside(self) -> AsyncGenerator[None]:
+        """Let others be done while this one waits, so that the answer can come on this socket."""
+        if self._waiting >= WAITING:
+            raise Unacceptable(
+                429,
+                "too-many-waiting",
+                f"{self._waiting} requests of this socket wait for an answer",
+                advice="let some of them end, wait for less long, or open another socket",
+            )
+        self._waiting += 1
+        self._free.release()
+        try:
+            yield
+        finally:
+            self._waiting -= 1
+            await self._free.acquire()
 
     async def _ended(self) -> Unacceptable:
         await self._over.wait()

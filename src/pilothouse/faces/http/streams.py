@@ -13,7 +13,7 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pilothouse.errors import PilothouseError, ServerError
-from pilothouse.sessions.contract import Batch, Engine
+from pilothouse.sessions.contract import ENDING, Batch, Engine
 
 from .frames import sse_chunk, sse_error
 from .guard import header
@@ -67,7 +67,7 @@ class Streams:
     async def ending(self) -> ServerError:
         """Wait until the server ends; what is told to whoever waited for something else."""
         await self._ending.wait()
-        return ServerError("the server ends; ask the next one again")
+        return ServerError(ENDING)
 
     def end(self) -> None:
         """End every stream, so that a server can stop."""
@@ -108,7 +108,9 @@ async def unless(work: Awaitable[T], *ends: Coroutine[Any, Any, Exception]) -> T
             task.cancel()
         await asyncio.gather(doing, *watching, return_exceptions=True)
     if doing.cancelled():
-        raise next(each.result() for each in watching if not each.cancelled())
+        ended = (each.result() for each in watching if not each.cancelled())
+        # Nobody here has cancelled it: whoever does the work ends.
+        raise next(ended, ServerError(ENDING))
     return doing.result()
 
 

@@ -36,6 +36,9 @@ WITHDRAW_S: Final = 2.0
 """A CLI that ends kills its MCP servers half a second later; one that was killed cannot."""
 GONE: Final = "the CLI that asked does not wait any more"
 
+_taken: set[str] = set()
+"""Ids that were those of a session of the engine's once: this CLI's are others, also later."""
+
 
 def identify(env: Mapping[str, str] | None = None) -> str:
     """The session's id that the CLI gave to its MCP servers, or one for as long as this runs.
@@ -183,13 +186,16 @@ class _Asking:
 
     async def _open(self) -> Asked:
         # Without a wait, to know which question it is: who goes away has to withdraw it.
-        try:
-            return await self._ask(0.0)
-        except NotNow:
-            # That session is the engine's own. An older CLI leaves its servers the variable of
-            # the session in whose shell it was started.
-            self._request = replace(self._request, session_id=_another(self._request.session_id))
-            return await self._ask(0.0)
+        told = self._request.session_id
+        if told not in _taken:
+            try:
+                return await self._ask(0.0)
+            except NotNow:
+                # That session is the engine's own. An older CLI leaves its servers the variable
+                # of the session in whose shell it was started.
+                _taken.add(told)
+        self._request = replace(self._request, session_id=_another(told))
+        return await self._ask(0.0)
 
     async def _ask_on(self) -> Asked:
         """Wait for the answer; a server that is lost meanwhile comes back with the question."""
