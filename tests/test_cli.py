@@ -109,14 +109,24 @@ def test_what_stands_behind_a_program_of_its_own_is_left_to_it(
 def test_a_client_of_mcp_is_told_how_to_start_it(
     client: str, home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = ["--standalone", "--permission-check", "--config", "mine.toml"]
+    words = ["--standalone", "--config", "mine.toml"]
     assert main(["mcp", "--print-config", client, *words]) == 0
     shown = capsys.readouterr()
     (servers,) = json.loads(shown.out).values()
     arguments = servers["pilothouse"]["args"]
     flags = arguments[arguments.index("mcp") + 1 :]
-    assert flags == ["--standalone", "--permission-check", "--config", str(home / "mine.toml")]
+    assert flags == ["--standalone", "--config", str(home / "mine.toml")]
     assert "Put this into" in shown.err
+
+
+@pytest.mark.parametrize("more", [[], ["--print-config", "claude-code"]])
+def test_a_permission_tool_whose_questions_nobody_could_see_is_refused(
+    more: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["mcp", "--standalone", "--permission-check", *more]) == 1
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "--standalone and --permission-check exclude each other" in shown.err
 
 
 def test_every_client_of_mcp_there_is_a_configuration_for_can_be_named() -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from pilothouse import __version__
-from pilothouse.errors import PilothouseError
+from pilothouse.errors import PilothouseError, UsageError
 
 if TYPE_CHECKING:
     from pilothouse.settings import Settings
@@ -259,6 +259,11 @@ def _serve(chosen: argparse.Namespace) -> int:
 
 
 def _mcp(chosen: argparse.Namespace) -> int:
+    if chosen.standalone and chosen.permission_check:
+        raise UsageError(
+            "--standalone and --permission-check exclude each other: what a CLI asks would be "
+            "asked where nobody can answer it; leave --standalone out"
+        )
     if chosen.print_config is not None:
         _print_config(chosen)
         return 0

@@ -36,6 +36,11 @@ class House:
             "house", on_list_tools=self._list, on_call_tool=self._call
         )
 
+    async def elicit(self) -> types.ElicitResult:
+        """Ask the client whose request came last."""
+        assert self._session is not None
+        return await self._session.elicit_form("well?", {"type": "object", "properties": {}})
+
     async def elicit_until(self, asked: asyncio.Event) -> types.ElicitResult:
         """Ask the client whose request came last, again if it could not be reached yet."""
         session = self._session

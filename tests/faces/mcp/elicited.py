@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, cast
 
 import mcp_types as types
 from mcp import Client
@@ -15,7 +16,8 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from pilothouse import errors
-from pilothouse.faces.mcp.eliciting import Pushing, required, take
+from pilothouse.faces.mcp.eliciting import required, take
+from pilothouse.faces.mcp.pushing import Channel, Pushing
 from pilothouse.faces.mcp.reaching import Reach
 from pilothouse.sessions.answers import Answer
 from pilothouse.sessions.contract import Answered, Batch, Event, Question, Status
@@ -35,6 +37,8 @@ class Engine:
 
     def __init__(self) -> None:
         self.all: dict[str, Question] = {}
+        self.names: dict[str, str] = {}
+        """Other names of sessions, which a status alone is found by."""
         self.journal: list[Event] = []
         self.given: list[tuple[str, Answer, str]] = []
         self.fails: list[errors.PilothouseError] = []
@@ -89,6 +93,7 @@ class Engine:
     async def status(self, session_id: str) -> Status:
         if session_id == "unknown":
             raise errors.UnknownSession("no session has this id")
+        session_id = self.names.get(session_id, session_id)
         return Status(
             session_id=session_id,
             state="active",
@@ -120,7 +125,7 @@ class Engine:
         if self.fails:
             self.wake()
             raise self.fails.pop(0)
-        if question.state != "open":
+        if question.state == "answered" or not question.decidable:
             raise errors.QuestionSettled("it was answered before")
         check(question, answer, bypass_allowed=False)
         self.given.append((question_id, answer, by))
@@ -165,7 +170,7 @@ class Person:
         await self._change(lambda: self.seen.append(params))
         try:
             done = self._does.pop(0) if self._does else await asyncio.Event().wait()
-            return await done(params) if callable(done) else done
+            return await cast("Any", done)(params) if callable(done) else done
         except asyncio.CancelledError:
             self.withdrawn += 1
             raise
@@ -216,7 +221,7 @@ class Face:
         if params.name == "wait":
             return await self._wait(params)
         pushing = self._pushing(ctx)
-        with pushing.calling():
+        with pushing.calling(Channel(ctx.session)):
             pushing.follow((params.arguments or {})["session"])
             await self.may_end.wait()
         return types.CallToolResult(content=[])
@@ -224,7 +229,7 @@ class Face:
     def _pushing(self, ctx: Context) -> Pushing:
         connection = ctx.session._connection
         if id(connection) not in self.pushing:
-            made = Pushing(self.reach, ctx.session, "tests")
+            made = Pushing(self.reach, Channel(ctx.session), "tests")
             self.pushing[id(connection)] = made
             connection.exit_stack.push_async_callback(self._close, made)
         return self.pushing[id(connection)]
@@ -235,13 +240,16 @@ class Face:
         self.ended.set()
 
     async def _wait(self, params: types.CallToolRequestParams) -> Any:
-        dismissed = set(filter(None, (params.request_state or "").split("\n")))
-        dismissed |= await take(self.reach, params.input_responses, "tests")
-        questions = await self.engine.questions(session_id="one", state="open")
+        dismissed, asked = json.loads(params.request_state or "[[], []]")
+        taken = await take(
+            self.reach, params.input_responses, "tests", asked=asked, session_id="one"
+        )
+        dismissed = [*dismissed, *taken.noted]
+        questions = await self.engine.questions(session_id="one", state="decidable")
         requests = required(questions, dismissed)
         if requests:
-            state = "\n".join(dismissed)
-            return types.InputRequiredResult(input_requests=requests, request_state=state)
+            state = json.dumps([dismissed, list(requests)])
+            return types.InputRequiredResult(input_requests={**requests}, request_state=state)
         text = ",".join(each.id for each in questions)
         return types.CallToolResult(content=[types.TextContent(type="text", text=text)])
 

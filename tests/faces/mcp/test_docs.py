@@ -338,8 +338,9 @@ async def test_the_transcript_of_a_permission_check(desk: Desks):
     asked = {"tool_name": "Bash", "input": command, "tool_use_id": "toolu_01"}
     async with (
         asyncio.timeout(DEADLINE),
+        aclosing(Desk(at.house)) as another,
         at.client(LEGACY, name="claude-code") as cli,
-        at.client() as model,
+        another.client() as model,
         asyncio.TaskGroup() as tasks,
     ):
         seen.called("permission_check", asked)

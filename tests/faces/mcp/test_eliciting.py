@@ -13,7 +13,8 @@ from mcp.shared.exceptions import MCPError
 from msgspec.structs import replace
 
 from pilothouse import errors
-from pilothouse.faces.mcp.eliciting import Pushing, can_elicit, can_open_pages, required, take
+from pilothouse.faces.mcp.eliciting import Taken, can_elicit, can_open_pages, required, take
+from pilothouse.faces.mcp.pushing import Channel, Pushing
 from pilothouse.faces.mcp.reaching import Reach
 from pilothouse.sessions.answers import Allow, Choose, Deny
 from tests.faces.mcp.elicited import (
@@ -110,11 +111,12 @@ async def test_a_late_answer_is_ignored(engine: Engine, face: Face) -> None:
     assert engine.given == []
 
 
-async def test_only_open_questions_are_required(engine: Engine) -> None:
+async def test_only_questions_that_take_an_answer_are_required(engine: Engine) -> None:
     question = engine.ask()
     dead = replace(question, id="dead", state="withdrawn")
+    settled = replace(question, id="settled", state="withdrawn", decidable=False)
     formless = replace(question, id="formless", ways=[])
-    assert list(required([dead, formless, question], set())) == ["q-1"]
+    assert list(required([dead, settled, formless, question], set())) == ["dead", "q-1"]
     assert required([question], ["q-1"]) == {}
 
 
@@ -125,18 +127,42 @@ async def test_a_page_is_required_as_one_of_clients_that_open_pages() -> None:
     assert asks.url == "https://example.com/login"
 
 
-async def test_answers_to_questions_nobody_asked_are_ignored(face: Face) -> None:
+async def taken(face: Face, responses: Any, *asked: str) -> Taken:
+    return await take(face.reach, responses, "tests", asked=asked, session_id="one")
+
+
+async def test_only_what_was_asked_of_its_session_is_taken(engine: Engine, face: Face) -> None:
+    engine.ask()
+    engine.ask("another")
     other = types.ListRootsResult(roots=[])
-    told = await take(face.reach, {"q-99": ACCEPT, "q-98": other}, "tests")
-    assert told == {"q-98"}
-    assert await take(face.reach, None, "tests") == set()
+    responses = {"q-1": ACCEPT, "q-2": ACCEPT, "q-99": ACCEPT, "q-98": other}
+    assert await taken(face, responses) == (set(), set())
+    assert await taken(face, responses, "q-2", "q-98", "q-99") == ({"q-98"}, set())
+    assert engine.given == []
+    assert await taken(face, None, "q-1") == ({"q-1"}, set())
+    assert await taken(face, responses, "q-1") == (set(), set())
+    assert engine.given == [("q-1", Allow(), BY)]
 
 
-async def test_an_engine_that_cannot_be_reached_is_the_callers_matter(face: Face) -> None:
-    lost = errors.ServerError("none can be reached")
-    face.connects = [lost]
-    with pytest.raises(errors.ServerError):
-        await take(face.reach, {"q-1": ACCEPT}, "tests")
+@pytest.mark.parametrize("form", [DECLINE, CANCEL])
+async def test_a_form_that_was_closed_is_told_as_that(face: Face, form: types.ElicitResult) -> None:
+    assert await taken(face, {"q-1": form}, "q-1") == ({"q-1"}, {"q-1"})
+
+
+async def test_an_answer_that_fails_leaves_the_others_alone(engine: Engine, face: Face) -> None:
+    engine.ask()
+    engine.ask()
+    engine.fails = [errors.NotNow("the session is moving", advice="wait")]
+    noted, closed = await taken(face, {"q-1": ACCEPT, "q-2": ACCEPT}, "q-1", "q-2")
+    assert [each.split()[0] for each in noted] == ["q-1"]
+    assert ("the session is moving" in noted.pop(), closed) == (True, set())
+    assert [each[0] for each in engine.given] == ["q-2"]
+
+
+async def test_an_engine_that_cannot_be_reached_is_noted(face: Face) -> None:
+    face.connects = [errors.ServerError("none can be reached")]
+    noted, _ = await taken(face, {"q-1": ACCEPT}, "q-1")
+    assert noted == {"q-1 none can be reached"}
 
 
 # What a client can
@@ -179,14 +205,14 @@ async def test_a_client_of_an_older_version_gets_what_that_has() -> None:
         protocol_version = "2025-06-18"
         client_capabilities = types.ClientCapabilities(elicitation=types.ElicitationCapability())
 
-        async def elicit_form(self, message: str, schema: Any) -> types.ElicitResult:
+        async def elicit_form(self, message: str, schema: Any, call: Any) -> types.ElicitResult:
             shown.set_result(schema)
             raise MCPError(types.CONNECTION_CLOSED, "gone")
 
     engine = Engine()
     engine.ask(question=posed(asked(COLOUR, SAILS)))
     reach = Reach(lambda: asyncio.sleep(0, engine))  # type: ignore[arg-type]
-    pushing = Pushing(reach, Session(), "tests")  # type: ignore[arg-type]
+    pushing = Pushing(reach, Channel(Session()), "tests")  # type: ignore[arg-type]
     pushing.follow("one")
     async with asyncio.timeout(DEADLINE):
         fields = (await shown)["properties"]

@@ -104,8 +104,90 @@ async def test_a_call_that_waits_tells_of_a_question_whose_form_was_closed(
     async with at.client(mode, elicitation_callback=person) as model:
         call = model.call("claude_start", prompt="go", waitSeconds=50)
         status = await asyncio.wait_for(call, DEADLINE)
-    assert status["status"] == "awaiting_input"
-    assert status["pendingQuestion"]["type"] == "tool_approval"
+        assert status["status"] == "awaiting_input"
+        assert status["pendingQuestion"]["type"] == "tool_approval"
+        assert "closed it without an answer" in status["note"]
+        assert "claude_respond" not in status["next"]
+        later = await model.status(status["sessionId"])
+    assert "note" not in later
+
+
+@pytest.mark.parametrize("action", ["decline", "cancel"])
+async def test_who_waits_for_an_answer_learns_that_its_form_was_closed(
+    desk: Desks, action: Any
+) -> None:
+    held = asyncio.Event()
+
+    async def closing(context: Any, params: Any) -> types.ElicitResult:
+        await held.wait()
+        return types.ElicitResult(action=action)
+
+    at = await desk(TOUCH, "Made.")
+    async with at.client("legacy", elicitation_callback=closing) as model:
+        session_id = await model.start()
+        cursor = (await at.house.until(session_id, "awaiting_input")).cursor
+        waiting = asyncio.create_task(model.waited(session_id, after=cursor))
+        held.set()
+        status = await asyncio.wait_for(waiting, DEADLINE)
+    assert (status["status"], "closed it" in status["note"]) == ("awaiting_input", True)
+
+
+@MODES
+async def test_who_answers_a_question_whose_cli_has_died_resumes_the_session(
+    desk: Desks, mode: str
+) -> None:
+    at, person = await desk(TOUCH, TOUCH, "Made."), Person(filled(answer="allow"))
+    async with at.client(mode) as model:
+        session_id = (await model.call("claude_start", prompt="go", waitSeconds=50))["sessionId"]
+    await at.house.engine.sessions[session_id].close("the test", decidable=True)
+    async with (
+        asyncio.timeout(DEADLINE),
+        at.client(mode, elicitation_callback=person) as model,
+    ):
+        status = await model.waited(session_id)
+        while status["status"] != "done":
+            status = await model.waited(session_id, after=status["cursor"])
+    assert (at.house.cwd / "made").exists()
+    assert "touch made" in person.forms[0].message
+
+
+@MODES
+async def test_a_session_named_by_its_conversation_is_the_same_session(
+    desk: Desks, mode: str
+) -> None:
+    at, person = await desk("Hello.", TOUCH, "Made."), Person(filled(answer="allow"))
+    async with asyncio.timeout(DEADLINE), at.client(mode, elicitation_callback=person) as model:
+        session_id = (await model.call("claude_start", prompt="go", waitSeconds=50))["sessionId"]
+        await model.call("claude_say", sessionId=session_id, message="/clear", waitSeconds=50)
+        conversation = at.house.engine.sessions[session_id].view.claude_session_id
+        assert conversation not in (None, session_id)
+        await model.status(conversation)
+        await model.status(session_id)
+        status = await model.call(
+            "claude_say", sessionId=conversation, message="again", waitSeconds=50
+        )
+    assert (status["status"], status["sessionId"]) == ("done", session_id)
+    assert len(person.forms) == 1
+
+
+async def test_a_form_of_a_session_named_in_two_ways_is_one_form(desk: Desks) -> None:
+    at, person = await desk("Hello.", TOUCH, "Made."), Person(None)
+    async with asyncio.timeout(DEADLINE), at.client("legacy") as model:
+        session_id = (await model.call("claude_start", prompt="go", waitSeconds=50))["sessionId"]
+        await model.call("claude_say", sessionId=session_id, message="/clear", waitSeconds=50)
+        await model.call("claude_say", sessionId=session_id, message="again", waitSeconds=50)
+        conversation = at.house.engine.sessions[session_id].view.claude_session_id
+    async with (
+        asyncio.timeout(DEADLINE),
+        at.client("legacy", elicitation_callback=person) as model,
+    ):
+        await model.status(conversation)
+        await model.status(session_id)
+        await person.saw.wait()
+        await at.house.answer(session_id, Deny(reason="no"))
+        await person.lost.wait()
+        await model.waited(session_id)
+    assert len(person.forms) == 1
 
 
 @MODES

@@ -189,7 +189,7 @@ def test_a_plan_has_five_ways_and_a_field_for_feedback() -> None:
 @pytest.mark.parametrize(
     ("content", "answer"),
     [
-        ({"answer": "approve"}, ApprovePlan(mode="default")),
+        ({"answer": "approve"}, ApprovePlan()),
         ({"answer": "approve_accept_edits"}, ApprovePlan(mode="acceptEdits")),
         ({"answer": "revise", "feedback": "Look first."}, RevisePlan(feedback="Look first.")),
         ({"answer": "reject"}, RejectPlan()),

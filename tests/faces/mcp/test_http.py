@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import json
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -17,6 +19,7 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.lowlevel import Server
 
+from pilothouse.faces.mcp import pushing
 from pilothouse.faces.mcp.http import OverHttp, open_app
 from pilothouse.testing.scenario import reply, tool
 from tests.faces.http.fake import FakeEngine
@@ -24,7 +27,7 @@ from tests.faces.http.serving import BEARER, LIMIT, make_app, served
 
 from .bare import DEADLINE, INITIALIZE, INITIALIZED, LIST, House
 from .conftest import Desks
-from .desk import Caller
+from .desk import Caller, Desk
 
 SESSION = "mcp-session-id"
 ACCEPT = {"accept": "application/json, text/event-stream"}
@@ -125,6 +128,109 @@ async def test_a_session_asks_a_person_in_a_form(desk: Desks, mode: str) -> None
         while status["status"] != "done":
             status = await model.waited(status["sessionId"], after=status["cursor"])
     assert (at.house.cwd / "made").exists()
+
+
+class Listener:
+    """A client with a handshake that opens no stream of its own: it hears what its calls bring."""
+
+    def __init__(self, http: httpx.AsyncClient, place: Place) -> None:
+        self.forms: list[str] = []
+        self._http = http
+        self._place = place
+        self._ids = itertools.count(1)
+
+    async def shake_hands(self) -> None:
+        params = {**INITIALIZE["params"], "capabilities": {"elicitation": {}}}
+        answer = await self._http.post(self._place.url, json={**INITIALIZE, "params": params})
+        self._http.headers[SESSION] = answer.headers[SESSION]
+        assert (await self._http.post(self._place.url, json=INITIALIZED)).status_code == 202
+
+    async def call(self, name: str, does: str = "accept", **arguments: Any) -> Any:
+        """The structured result. Every form that comes meanwhile is dealt with as is said."""
+        params = {"name": name, "arguments": arguments}
+        call = {**LIST, "id": next(self._ids), "method": "tools/call", "params": params}
+        async with self._http.stream("POST", self._place.url, json=call) as answer:
+            async for line in answer.aiter_lines():
+                if not line.startswith("data:") or not line[5:].strip():
+                    continue
+                told = json.loads(line[5:])
+                if told.get("method") == "elicitation/create":
+                    await self._fill_in(told, does)
+                elif "result" in told:
+                    return told["result"]["structuredContent"]
+        raise AssertionError("the call has no answer")
+
+    async def _fill_in(self, form: Any, does: str) -> None:
+        self.forms.append(form["params"]["message"])
+        result = {"action": does, "content": {"answer": "allow"}}
+        answer = {"jsonrpc": "2.0", "id": form["id"], "result": result}
+        if does != "leave":
+            assert (await self._http.post(self._place.url, json=answer)).status_code == 202
+
+
+MAKE = reply(tool("Bash", command="touch made", description="Make it"))
+
+
+@asynccontextmanager
+async def listening(at: Desk) -> AsyncGenerator[Listener]:
+    async with asyncio.timeout(DEADLINE), placed(at.server) as place, place.raw() as http:
+        listener = Listener(http, place)
+        await listener.shake_hands()
+        yield listener
+
+
+async def test_a_form_comes_with_a_call_where_nothing_else_can_bring_it(desk: Desks) -> None:
+    at = await desk(MAKE, "Made.")
+    async with listening(at) as client:
+        status = await client.call(
+            "claude_start", prompt="go", workingDirectory=str(at.house.cwd), waitSeconds=50
+        )
+    assert (status["status"], len(client.forms)) == ("done", 1)
+    assert (at.house.cwd / "made").exists()
+
+
+async def test_a_form_that_nothing_could_bring_comes_with_the_next_call(desk: Desks) -> None:
+    at = await desk(MAKE, "Made.")
+    async with listening(at) as client:
+        started = await client.call("claude_start", prompt="go", workingDirectory=str(at.house.cwd))
+        session_id = started["sessionId"]
+        cursor = (await at.house.until(session_id, "awaiting_input")).cursor
+        status = await client.call(
+            "claude_status", sessionId=session_id, after=cursor, waitSeconds=50
+        )
+    assert (status["status"], len(client.forms)) == ("done", 1)
+
+
+async def test_a_form_that_a_call_has_brought_is_answered_after_it(desk: Desks) -> None:
+    at = await desk(MAKE, "Made.")
+    async with listening(at) as client:
+        given = {"prompt": "go", "workingDirectory": str(at.house.cwd)}
+        status = await client.call("claude_start", "leave", **given, waitSeconds=1)
+        assert (status["status"], len(client.forms)) == ("awaiting_input", 1)
+        # It is not shown twice: the person still has it.
+        status = await client.call(
+            "claude_status", "leave", sessionId=status["sessionId"], waitSeconds=1
+        )
+        assert (status["status"], len(client.forms)) == ("awaiting_input", 1)
+
+
+async def test_a_form_comes_with_the_clients_own_stream_once_that_is_there(
+    desk: Desks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pushing, "LOOK_S", 0.01)
+    at = await desk(MAKE, "Made.")
+    async with asyncio.timeout(DEADLINE), placed(at.server) as place, place.raw() as http:
+        client = Listener(http, place)
+        await client.shake_hands()
+        started = await client.call("claude_start", prompt="go", workingDirectory=str(at.house.cwd))
+        await at.house.until(started["sessionId"], "awaiting_input")
+        async with http.stream("GET", place.url) as stream:
+            async for line in stream.aiter_lines():
+                if "elicitation/create" in line:
+                    await client._fill_in(json.loads(line[5:]), "accept")
+                    break
+        await at.house.until(started["sessionId"], "done")
+    assert len(client.forms) == 1
 
 
 STRANGERS = {

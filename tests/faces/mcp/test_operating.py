@@ -26,6 +26,10 @@ class Recording(FakeEngine):
         super().__init__()
         self.requests: list[Any] = []
         self.elsewhere: list[Listed] = []
+        self.configured: dict[str, Any] = {}
+
+    async def settings(self) -> Any:
+        return await super().settings() | self.configured
 
     async def start(self, request: Start) -> Started:
         self.requests.append(request)
@@ -96,7 +100,7 @@ class Table:
     async def pose(self, **more: Any) -> Question:
         """A question of a new session."""
         session_id = await self.start()
-        question = self.engine.pose(session_id, **more)
+        question = replace(self.engine.pose(session_id), **more)
         status = replace(
             self.engine.sessions[session_id], state="awaiting_input", questions=[question]
         )
@@ -209,14 +213,15 @@ async def test_a_session_that_was_made_elsewhere_is_at_rest() -> None:
     table = Table()
     table.engine.elsewhere = [Listed(session_id="old", cwd="/srv", title="Of old", updated_at=NOW)]
     told = await table.told("claude_status", sessionId="old", waitSeconds=50)
-    assert (told["status"], told["title"]) == ("done", "Of old")
+    assert (told["status"], told["title"], told["onDisk"]) == ("done", "Of old", True)
+    assert "not known here" in told["note"]
     assert 'claude_say({"sessionId":"old"' in told["next"]
 
 
 @pytest.mark.parametrize(
     ("answers", "shows_forms", "told"),
     [
-        ("anyone", False, "Answer: claude_respond("),
+        ("anyone", False, "Ask the user, unless it is yours to decide; then: claude_respond("),
         ("anyone", True, "A person may be asked in a form here. Wait for the answer: claude_st"),
         ("person", False, "A person has to answer"),
         ("person", True, "A person has to answer"),
@@ -362,6 +367,96 @@ async def test_a_question_that_was_settled_is_not_settled_again() -> None:
     assert await table.told("claude_respond", **given, answers=["allow"])
     refused = await table.refused("claude_respond", **given, answers=["deny"])
     assert "claude_status" in refused
+
+
+# Who may approve
+
+
+@pytest.mark.parametrize(
+    ("here", "there", "may"),
+    [
+        ("anyone", {"value": "anyone", "source": "default"}, True),
+        ("anyone", {"value": "person", "source": "environment"}, False),
+        ("person", {"value": "anyone", "source": "default"}, False),
+        ("anyone", None, True),
+        ("person", None, False),
+    ],
+)
+async def test_the_stricter_of_two_settings_says_who_may_approve(
+    here: str, there: Any, may: bool
+) -> None:
+    table = Table(here)
+    table.engine.configured = {} if there is None else {"mcp_answers": there}
+    question = await table.pose()
+    given = {"sessionId": question.session_id, "id": question.id}
+    told = await table.told("claude_status", sessionId=question.session_id)
+    assert ("claude_respond" in told["next"]) is may
+    for tool, more in (
+        ("claude_respond", {**given, "answers": ["allow"]}),
+        ("claude_start", {"prompt": "go", "permissionMode": "auto"}),
+        ("claude_start", {"prompt": "go", "allowedTools": ["Bash"]}),
+        ("claude_start", {"prompt": "go", "dangerouslySkipPermissions": True}),
+        ("claude_say", {"sessionId": "session-1", "message": "x", "permissionMode": "acceptEdits"}),
+    ):
+        outcome = await table.call(tool, **more)
+        assert outcome.is_error is not may, tool
+        assert ("only a person may approve" in outcome.text) is not may
+
+
+@pytest.mark.parametrize("answers", ["anyone", "person"])
+async def test_only_a_person_ends_the_planning_while_a_plan_waits(answers: str) -> None:
+    table = Table(answers)
+    plan = await table.pose(kind="plan", plan="1. Leap", title="Approve the plan: Leap")
+    said = {"sessionId": plan.session_id, "message": "go on"}
+    for mode in ("default", "dontAsk"):
+        outcome = await table.call("claude_say", **said, permissionMode=mode)
+        assert outcome.is_error is (answers == "person")
+    await table.told("claude_say", **said, permissionMode="plan")
+    await table.told("claude_say", **said)
+    other = await table.pose()
+    await table.told(
+        "claude_say", sessionId=other.session_id, message="x", permissionMode="default"
+    )
+
+
+async def test_a_switch_of_modes_needs_no_session_to_be_known_before() -> None:
+    table = Table("person")
+    refused = await table.refused(
+        "claude_say", sessionId="nobody", message="x", permissionMode="default"
+    )
+    assert "nobody" in refused
+
+
+# Sessions by another name
+
+
+class Aliased(Recording):
+    """Knows the first session by the id of its conversation, too."""
+
+    async def status(self, session_id: str, **more: Any) -> Any:
+        return await super().status(
+            "session-1" if session_id == "conversation" else session_id, **more
+        )
+
+
+async def test_what_was_named_by_its_conversation_is_told_by_its_own_id() -> None:
+    table = Table()
+    table.engine = Aliased()
+    question = await table.pose()
+    asked = await table.operator.begin("claude_status", {"sessionId": "conversation"}, table.caller)
+    given = {"sessionId": "conversation", "id": question.id, "answers": ["allow"]}
+    answered = await table.operator.begin("claude_respond", given, table.caller)
+    for act in (asked, answered):
+        assert isinstance(act, Act)
+        assert act.session_id == "session-1"
+
+
+async def test_a_cursor_beyond_the_journal_is_its_end() -> None:
+    table = Table()
+    given = {"sessionId": await table.start(), "after": 10**9}
+    act = await table.operator.begin("claude_status", given, table.caller)
+    assert isinstance(act, Act)
+    assert act.after == act.cursor == table.engine.cursor
 
 
 # Whatever comes

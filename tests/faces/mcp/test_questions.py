@@ -104,6 +104,43 @@ def test_a_long_text_is_cut_with_where_the_rest_is() -> None:
     assert "input" not in told
 
 
+def test_a_plan_of_one_line_is_shown() -> None:
+    plan = "Fix the typo in the README."
+    question = posed(plan_request(plan=plan))
+    assert plan in question.title
+    assert plan in pending(question)["questions"][0]["question"]
+
+
+def test_who_clears_the_context_is_told_that_edits_are_accepted() -> None:
+    [one] = pending(PLAN)["questions"]
+    assert "accepts every edit" in one["descriptions"][one["options"].index("clear_context")]
+
+
+def test_questions_with_the_same_text_are_asked_once() -> None:
+    other = {**COLOUR, "options": [{"label": "Grey"}, {"label": "Teal"}]}
+    question = posed(asked(COLOUR, SAILS, other))
+    told = pending(question)["questions"]
+    assert [each["options"] for each in told] == [["Grey", "Teal"], ["Main", "Jib"]]
+    answer = answer_of(question, ["teal", "Jib"])
+    assert answer == Choose(answers={"Which colour?": "Teal", "Which sails?": ["Jib"]})
+    check(question, answer, bypass_allowed=False)
+    with pytest.raises(AnswerRefused, match="2 answers are wanted, not 3") as refused:
+        answer_of(question, ["Red", "Jib", "Teal"])
+    assert "for each of 2" in str(refused.value)
+
+
+@pytest.mark.parametrize("schema", [{}, {"type": "object", "properties": {}}])
+def test_a_form_without_fields_is_accepted_or_not(schema: dict[str, Any]) -> None:
+    question = posed(elicitation(mode="form", requested_schema=schema))
+    [one] = pending(question)["questions"]
+    assert one["options"] == ["accept", "decline", "cancel"]
+    answer = answer_of(question, ["Accept"])
+    assert answer == Fill(content={})
+    check(question, answer, bypass_allowed=False)
+    with pytest.raises(AnswerRefused, match='one of "accept", "decline", "cancel"'):
+        answer_of(question, ["yes"])
+
+
 def test_a_form_asks_for_each_of_its_fields() -> None:
     told = pending(form())["questions"]
     assert [each["header"] for each in told] == [
@@ -154,12 +191,14 @@ def test_a_word_is_an_answer(question: Question, said: str, answer: Answer) -> N
     check(question, answer, bypass_allowed=False)
 
 
-def test_the_models_questions_take_labels_numbers_and_other_words() -> None:
-    answers = answer_of(QUESTIONS, ["2", "jib, Main, a spinnaker"])
+def test_the_models_questions_take_labels_and_other_words() -> None:
+    answers = answer_of(QUESTIONS, ["blue", "jib, Main, a spinnaker"])
     assert answers == Choose(
         answers={"Which colour?": "Blue", "Which sails?": ["Jib", "Main", "a spinnaker"]}
     )
-    assert answer_of(posed(asked(COLOUR)), ["mauve"]) == Choose(answers={"Which colour?": "mauve"})
+    for words in ("mauve", "2"):
+        chosen = Choose(answers={"Which colour?": words})
+        assert answer_of(posed(asked(COLOUR)), [words]) == chosen
 
 
 def test_labels_of_the_only_question_may_come_one_by_one() -> None:

@@ -262,6 +262,48 @@ async def test_a_client_that_subscribed_is_told_of_changes_of_that_resource_alon
         assert house.told.empty()
 
 
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_change_is_told_under_the_address_that_was_asked_for(
+    era: str, monkeypatch: pytest.MonkeyPatch
+):
+    house = House()
+    session_id = await house.start()
+    known = house.engine.status
+
+    async def status(named: str, **more: Any) -> Any:
+        return await known(session_id if named == "conversation" else named, **more)
+
+    monkeypatch.setattr(house.engine, "status", status)
+    for uri in (
+        f"{EVERY}/",
+        f"{EVERY}/{session_id}/",
+        f"{EVERY}/{session_id}/transcript/",
+        f"{EVERY}/{session_id}/transcript?before=5",
+        f"{EVERY}/%73{session_id[1:]}",
+        f"{EVERY}/conversation",
+    ):
+        async with house.client(era) as client, listening(house, client, era, uri) as hears:
+            house.write(session_id, "turn.ended", outcome="finished")
+            assert await hears() == uri
+
+
+@asynccontextmanager
+async def listening(house: House, client: Client, era: str, uri: str) -> AsyncIterator[Any]:
+    if era == "legacy":
+        await client.subscribe_resource(uri)
+        yield house.hears
+        await client.unsubscribe_resource(uri)
+        return
+    async with client.listen(resource_subscriptions=[uri]) as stream:
+
+        async def hears() -> str:
+            async with asyncio.timeout(DEADLINE):
+                event: Any = await anext(aiter(stream))
+                return event.uri
+
+        yield hears
+
+
 async def test_pieces_of_messages_change_nothing():
     house = House()
     session_id = await house.start()

@@ -11,12 +11,16 @@ import mcp_types as types
 import pytest
 from mcp import MCPError
 
+from pilothouse.faces.mcp import permission
 from pilothouse.sessions.contract import Question
 from pilothouse.testing.scenario import gate, reply, tool
 from tests.faces.mcp.conftest import Desks
-from tests.faces.mcp.desk import MODERN, Caller, Desk, text_of
+from tests.faces.mcp.desk import Caller, Desk, text_of
 from tests.sessions.engine.test_elsewhere import bare
 
+DEADLINE = 20.0
+"""Much less than a call that waits for something would take."""
+ASKS = {"tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": "toolu_1"}
 TOUCH = reply(tool("Bash", command="touch made", description="Do it"))
 PLAN = "# Plan\n\n1. Look\n2. Leap\n"
 WRITE_PLAN = reply(tool("Write", file_path="{{plan_file}}", content=PLAN))
@@ -160,7 +164,7 @@ async def test_the_models_questions_are_answered(desk: Desks) -> None:
             "multiSelect": False,
         }
         assert sails["multiSelect"]
-        done = await respond(model, asked, "2", "main, jib")
+        done = await respond(model, asked, "blue, Deep", "main, jib")
     assert done["status"] == "done"
     assert '"Which colour?"="Blue, deep"' in at.house.told()[-1]
     assert "Main, Jib" in at.house.told()[-1]
@@ -292,6 +296,40 @@ async def test_a_cancelled_call_ends_the_wait_and_nothing_else(desk: Desks, era:
         assert (await model.waited(session_id))["result"] == "One and two."
 
 
+async def test_a_cursor_that_the_journal_has_not_reached_is_the_last_one(
+    desk: Desks, era: str
+) -> None:
+    at = await desk(HELD)
+    async with asyncio.timeout(DEADLINE), at.client(era) as model:
+        session_id = await model.start()
+        await at.house.cli.reached("held")
+        told = asyncio.Event()
+
+        async def tell(progress: float, total: float | None, message: str | None) -> None:
+            told.set()
+
+        given = {"sessionId": session_id, "after": 1 << 40, "waitSeconds": 50}
+        waiting = asyncio.create_task(
+            model.client.call_tool("claude_status", given, progress_callback=tell)
+        )
+        await told.wait()
+        at.house.cli.release("held")
+        status = (await waiting).structured_content
+    assert status is not None
+    assert (status["status"], status["recentOutput"]) == ("done", ["One and two."])
+
+
+async def test_only_resources_change(desk: Desks, era: str) -> None:
+    at = await desk("One.")
+    async with at.client("legacy" if era == "legacy" else "auto") as model:
+        able = model.client.server_capabilities
+    assert able.tools is not None
+    assert able.prompts is not None
+    assert able.resources is not None
+    assert (able.tools.list_changed, able.prompts.list_changed) == (False, False)
+    assert able.resources.list_changed
+
+
 async def test_an_unknown_tool_is_an_error_of_the_protocol(desk: Desks, era: str) -> None:
     at = await desk("One.")
     async with at.client(era) as model:
@@ -338,9 +376,9 @@ async def test_a_permission_server_has_nothing_else(desk: Desks, era: str) -> No
 
 async def test_a_cli_of_somebody_else_asks_through_it(desk: Desks, era: str) -> None:
     at = await desk("One.")
-    asked = {"tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": "toolu_1"}
-    async with at.client(era, name="claude-code") as cli, at.client() as model:
-        asking = asyncio.create_task(cli.client.call_tool("permission_check", asked))
+    beside = Desk(at.house)
+    async with beside.client(era, name="claude-code") as cli, at.client() as model:
+        asking = asyncio.create_task(cli.client.call_tool("permission_check", ASKS))
         question = await opened(at)
         status = await model.status(question.session_id)
         assert (status["status"], status["foreign"]) == ("awaiting_input", True)
@@ -349,101 +387,98 @@ async def test_a_cli_of_somebody_else_asks_through_it(desk: Desks, era: str) -> 
         )
         told = json.loads(text_of(await asyncio.wait_for(asking, 30)))
     assert told == {"behavior": "allow", "updatedInput": {"command": "ls"}}
+    await beside.aclose()
 
 
-async def opened(at: Desk) -> Question:
-    """The question of a session that nobody here has started."""
-    async with asyncio.timeout(30), aclosing(at.house.engine.watch(0)) as batches:
-        async for _ in batches:
-            for each in await at.house.engine.questions(state="open"):
-                return each
-    raise AssertionError("the events ended")
+@pytest.mark.parametrize("is_taken", [False, True])
+async def test_what_a_cli_asks_is_not_its_own_to_decide(
+    desk: Desks, era: str, is_taken: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = await desk(TOUCH, "Made.")
+    engines_own = await whole.house.start()
+    if is_taken:
+        monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", engines_own)
+    at = Desk(whole.house)
+    async with at.client(era, name="claude-code") as cli:
+        asking = asyncio.create_task(cli.client.call_tool("permission_check", ASKS))
+        question = await opened(at, foreign=True)
+        refused = await cli.refused(
+            "claude_respond", sessionId=question.session_id, id=question.id, answers=["allow"]
+        )
+        assert "not its own to decide" in refused
+        own = await opened(at, foreign=False)
+        arguments = {"sessionId": engines_own, "id": own.id, "answers": ["deny"]}
+        told = await cli.client.call_tool("claude_respond", arguments)
+        # A session's shell started it: it decides as little of what that session asks.
+        assert bool(told.is_error) is is_taken
+        assert (await at.house.engine.question(question.id)).state == "open"
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+    await at.aclose()
 
 
-# People
-
-
-async def allowing(context: Any, params: Any) -> types.ElicitResult:
-    return types.ElicitResult(action="accept", content={"answer": "allow"})
-
-
-async def declining(context: Any, params: Any) -> types.ElicitResult:
-    return types.ElicitResult(action="decline")
-
-
-async def test_a_person_answers_in_a_form_while_the_call_waits(desk: Desks) -> None:
-    at = await desk(TOUCH, "Made.")
-    async with at.client(elicitation_callback=allowing) as model:
-        done = await model.call("claude_start", prompt="go", waitSeconds=50)
-    assert (done["status"], done["result"]) == ("done", "Made.")
-    [question] = await at.house.engine.questions(session_id=done["sessionId"], state="any")
-    assert question.answered_by == "person via mcp:tests"
-
-
-async def test_a_person_answers_in_a_form_while_nobody_waits(desk: Desks) -> None:
-    at = await desk(TOUCH, "Made.")
-    async with at.client("legacy", elicitation_callback=allowing) as model:
-        session_id = await model.start()
-        status = await at.house.until(session_id, "done")
-    assert status.result == "Made."
-    [question] = await at.house.engine.questions(session_id=session_id, state="any")
-    assert question.answered_by == "person via mcp:tests"
-
-
-async def test_a_declined_form_leaves_the_question_to_others(desk: Desks, era: str) -> None:
-    at = await desk(TOUCH, "Made.")
-    async with at.client(era, elicitation_callback=declining) as model:
-        asked = await model.call("claude_start", prompt="go", waitSeconds=50)
-        assert asked["status"] == "awaiting_input"
-        done = await respond(model, asked, "allow")
-    assert done["status"] == "done"
-
-
-async def test_who_is_asked_only_while_a_call_waits_is_told_so(desk: Desks, era: str) -> None:
-    at = await desk("One.")
-    async with at.client(era, elicitation_callback=declining) as model:
-        started = await model.call("claude_start", prompt="go")
-        assert ("note" in started) == (era == MODERN)
-        await model.waited(started["sessionId"])
-
-
-async def test_only_a_person_may_approve_where_the_operator_says_so(desk: Desks) -> None:
-    at = await desk(TOUCH, "Made.", answers="person")
+async def test_a_cli_named_by_its_conversation_decides_as_little(
+    desk: Desks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = await desk("Hello.", TOUCH, "Made.")
+    async with whole.client() as model:
+        session_id = await model.start(waitSeconds=50)
+        for message in ("/clear", "again"):
+            await model.call("claude_say", sessionId=session_id, message=message, waitSeconds=50)
+    conversation = whole.house.engine.sessions[session_id].view.claude_session_id
+    assert conversation not in (None, session_id)
+    monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", conversation)
+    at = Desk(whole.house)
     async with at.client() as model:
-        for given in (
-            {"allowedTools": ["Bash"]},
-            {"permissionMode": "acceptEdits"},
-            {"permissionMode": "auto"},
-            {"dangerouslySkipPermissions": True},
-        ):
-            assert "mcp_answers" in await model.refused("claude_start", prompt="go", **given)
-        asked = await model.call("claude_start", prompt="go", waitSeconds=50)
-        assert "A person has to answer" in asked["next"]
+        asked = await model.status(session_id)
         refused = await model.refused(
             "claude_respond",
-            sessionId=asked["sessionId"],
+            sessionId=conversation,
             id=asked["pendingQuestion"]["id"],
             answers=["allow"],
         )
-        assert "mcp_answers" in refused
-        widened = await model.refused(
-            "claude_say", sessionId=asked["sessionId"], message="go", permissionMode="acceptEdits"
-        )
-        assert "mcp_answers" in widened
-    async with at.client(elicitation_callback=allowing) as model:
-        done = await model.waited(asked["sessionId"])
-    assert done["result"] == "Made."
+    assert "not its own to decide" in refused
+    await at.aclose()
 
 
-async def test_a_retry_that_makes_its_own_state_is_refused(desk: Desks) -> None:
+@pytest.mark.parametrize("error", [RuntimeError("oh"), ExceptionGroup("oh", [OSError("no")])])
+async def test_a_permission_that_cannot_be_checked_is_a_no(
+    desk: Desks, era: str, error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
     at = await desk("One.")
-    answers: Any = {"q": types.ElicitResult(action="decline")}
-    async with at.client() as model:
-        for state in ("{}", "nonsense", None):
-            result = await model.client.session.call_tool(
-                "claude_start", {"prompt": "go"}, input_responses=answers, request_state=state
-            )
-            assert isinstance(result, types.CallToolResult)
-            assert result.is_error
-            assert "equestState" in text_of(result)
-        assert (await model.call("claude_list"))["sessions"] == []
+
+    async def fail(*_: Any, **__: Any) -> str:
+        raise error
+
+    monkeypatch.setattr(permission, "check", fail)
+    async with at.client(era, name="claude-code") as cli:
+        told = await cli.client.call_tool("permission_check", ASKS)
+    assert json.loads(text_of(told))["behavior"] == "deny"
+    assert not told.is_error
+
+
+async def test_a_permission_for_what_no_json_has_is_a_no(desk: Desks, era: str) -> None:
+    at = await desk("One.")
+    asks = {**ASKS, "input": {"command": "echo \ud800"}}
+    async with asyncio.timeout(DEADLINE), at.client(era, name="claude-code") as cli:
+        told = await cli.client.call_tool("permission_check", asks)
+    assert json.loads(text_of(told))["behavior"] == "deny"
+
+
+async def test_over_http_nobody_is_told_of_the_permission_tool(desk: Desks, era: str) -> None:
+    whole = await desk("One.")
+    at = Desk(whole.house, default_cwd=None)
+    async with at.client(era, name="claude-code") as cli:
+        names = [each.name for each in (await cli.client.list_tools()).tools]
+    assert (len(names), "permission_check" in names) == (6, False)
+    await at.aclose()
+
+
+async def opened(at: Desk, *, foreign: bool = True) -> Question:
+    """The question of a session that nobody here has started."""
+    async with asyncio.timeout(DEADLINE), aclosing(at.house.engine.watch(0)) as batches:
+        async for _ in batches:
+            for each in await at.house.engine.questions(state="open"):
+                if each.foreign == foreign:
+                    return each
+    raise AssertionError("the events ended")

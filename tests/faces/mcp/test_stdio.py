@@ -14,13 +14,15 @@ import mcp_types as types
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mcp import MCPError
 
 from pilothouse.faces.mcp import stdio
-from pilothouse.faces.mcp.stdio import Lines, serve
+from pilothouse.faces.mcp.stdio import KEPT, Lines, TooLong, serve
 
 from .bare import DEADLINE, INITIALIZE, INITIALIZED, LIST, House
 
 LONGEST = 200_000
+LONG = b"x" * LONGEST
 
 
 class Client:
@@ -119,7 +121,7 @@ async def test_one_without_a_handshake_is_served_too() -> None:
 WRONG = {
     "no JSON": (b"hello?", None, types.PARSE_ERROR),
     "half of it": (b'{"jsonrpc": "2.0", "id": 3', None, types.PARSE_ERROR),
-    "no UTF-8": (b'{"jsonrpc": "2.0", "id": 3, "method": "\xff"}', None, types.PARSE_ERROR),
+    "no UTF-8": (b'{"jsonrpc": "2.0", "id": 3, "method": "\xff"}', 3, types.PARSE_ERROR),
     "depth": (b"[" * 100_000, None, types.PARSE_ERROR),
     "no object": (b"17", None, types.INVALID_REQUEST),
     "a batch": ([LIST, LIST], None, types.INVALID_REQUEST),
@@ -135,6 +137,27 @@ WRONG = {
         types.INVALID_PARAMS,
     ),
     "a long line": (b"x" * (LONGEST + 1), None, types.INVALID_REQUEST),
+    "a long call": (
+        b'{"jsonrpc":"2.0","method":"tools/call","id":"list","params":{"x":"' + LONG,
+        "list",
+        types.INVALID_REQUEST,
+    ),
+    "a long call whose own id comes too late": (
+        b'{"method":"tools/call","params":{"arguments":{"id":"q-1","x":"' + LONG + b'"}},"id":1}',
+        None,
+        types.INVALID_REQUEST,
+    ),
+    "a long call whose id is cut": (
+        b'{"method":"tools/call",' + b" " * (KEPT - 29) + b'"id":123,"params":"' + LONG,
+        None,
+        types.INVALID_REQUEST,
+    ),
+    "half a surrogate pair": (
+        b'{"id":"list","method":"tools/call","params":{"name":"\\ud800"},"jsonrpc":"2.0"}',
+        "list",
+        types.PARSE_ERROR,
+    ),
+    "a call that is cut": (b'{"id": 3, "method": "x", "params', 3, types.PARSE_ERROR),
 }
 
 
@@ -155,11 +178,26 @@ async def test_what_is_wrong_is_said_and_the_client_is_served_on(name: str, clie
         {"jsonrpc": "2.0", "id": 99, "result": {}},
         {"jsonrpc": "2.0", "id": None, "error": {"code": -32700, "message": "what?"}},
         {"jsonrpc": "2.0", "method": "notifications/unheard_of"},
+        b'{"jsonrpc":"2.0","id":99,"result":{"content":"' + LONG,
+        b'{"jsonrpc":"2.0","id":99,"result":{"content":"\\ud800"}}',
     ],
 )
 async def test_what_wants_no_answer_gets_none(line: Any, client: Client) -> None:
     await client.send(line)
     assert (await client.ask(LIST))["id"] == "list"
+
+
+@pytest.mark.parametrize("text", [b"\\ud800", LONG])
+async def test_an_answer_that_cannot_be_read_is_not_waited_for_any_longer(
+    client: Client, text: bytes
+) -> None:
+    await client.ask(LIST)
+    asking = asyncio.create_task(client.house.elicit())
+    form = await client.receive()
+    beginning = f'{{"jsonrpc":"2.0","id":{form["id"]},"result":{{"action":"accept","content":"'
+    await client.send(beginning.encode() + text + b'"}}')
+    with pytest.raises(MCPError):
+        await asyncio.wait_for(asking, DEADLINE)
 
 
 async def test_a_fault_before_the_handshake_is_answered() -> None:
@@ -261,4 +299,4 @@ def test_lines_do_not_depend_on_where_the_bytes_are_cut(
     cutter = Lines(8)
     pieces = [data[a:b] for a, b in itertools.pairwise(places)]
     found = [line for piece in pieces for line in cutter.feed(piece)]
-    assert found == [each if len(each) <= 8 else None for each in lines]
+    assert found == [each if len(each) <= 8 else TooLong(each) for each in lines]

@@ -11,6 +11,7 @@ __all__ = [
     "STATUS_TEMPLATE",
     "TRANSCRIPT_TEMPLATE",
     "Place",
+    "address_at",
     "address_of",
     "place_of",
     "session_of",
@@ -51,6 +52,13 @@ def place_of(address: str) -> Place | None:
         transcript=found["transcript"] is not None,
         before=None if before is None else int(before),
     )
+
+
+def address_at(place: Place) -> str:
+    """The one address under which changes of this place are told."""
+    if place.session_id is None:
+        return SESSIONS
+    return address_of(place.session_id, "transcript" if place.transcript else "")
 
 
 def session_of(address: str) -> str | None:

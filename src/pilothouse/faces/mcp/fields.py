@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import Any
 
 from msgspec import Struct
 
 from .picking import pick_one, pick_several
+from .texts import list_of, members_of
 
 __all__ = ["Field", "fields_of"]
 
@@ -51,11 +52,10 @@ class Field(Struct, frozen=True, kw_only=True):
 
 def fields_of(schema: Mapping[str, Any]) -> list[Field]:
     """The fields of a form, in its order."""
-    required = schema.get("required")
-    needed = cast("list[Any]", required) if isinstance(required, list) else []
+    needed = list_of(schema.get("required"))
     return [
-        _field(name, _object(each), required=name in needed)
-        for name, each in _object(schema.get("properties")).items()
+        _field(name, members_of(each), required=name in needed)
+        for name, each in members_of(schema.get("properties")).items()
     ]
 
 
@@ -78,10 +78,10 @@ def _field(name: str, told: JsonObject, *, required: bool) -> Field:
 
 
 def _choices(told: JsonObject) -> tuple[list[Any], list[str]]:
-    of = _object(told.get("items")) if told.get("type") == "array" else told
-    titled = [_object(each) for each in _list(of.get("oneOf") or of.get("anyOf"))]
-    if found := _list(of.get("enum")):
-        names = _list(of.get("enumNames"))
+    of = members_of(told.get("items")) if told.get("type") == "array" else told
+    titled = [members_of(each) for each in list_of(of.get("oneOf") or of.get("anyOf"))]
+    if found := list_of(of.get("enum")):
+        names = list_of(of.get("enumNames"))
         return found, [str(each) for each in names] if len(names) == len(found) else []
     known = [each for each in titled if "const" in each]
     return [each["const"] for each in known], [str(each.get("title") or "") for each in known]
@@ -102,11 +102,3 @@ def _plain(name: str, kind: str, text: str) -> Any:
     if not math.isfinite(value):
         raise ValueError(f"the field {name} takes a value of type {kind}")
     return value
-
-
-def _object(value: Any) -> JsonObject:
-    return cast(JsonObject, value) if isinstance(value, dict) else {}
-
-
-def _list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []

@@ -22,6 +22,8 @@ from pilothouse.errors import AnswerRefused
 from pilothouse.sessions.answers import Answer, Choose, Decline, Fill, Skip
 from pilothouse.sessions.contract import JsonObject, Option, Posed, Question, Way
 
+from .texts import line_of, list_of
+
 __all__ = ["Form", "answer_in", "form_of"]
 
 LONGEST: Final = 8_000
@@ -43,6 +45,11 @@ DECISIONS: Final[dict[str, JsonObject]] = {
     "clear_context": {"kind": "clear_context", "mode": "acceptEdits"},
 }
 """The values of `answer` -> the way that each stands for, if the question has it."""
+LABELS: Final = {
+    "approve": "Approve, and ask as before",
+    "clear_context": "Clear the context and implement it in a new session, accepting every edit",
+}
+"""What is said of those whose way's own label says less, or something else."""
 WORDS: Final = frozenset({"reason", "feedback"})
 """What a way may need that is text of one line or some."""
 PAGE: Final = {"open": "Open the page", "decline": "Decline"}
@@ -152,7 +159,7 @@ def _shortened(text: str) -> tuple[str, bool]:
 
 
 def _line(text: str, limit: int = TITLE) -> str:
-    line = " ".join(text.split())
+    line = line_of(text)
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
@@ -198,7 +205,7 @@ def _deciding(question: Question, *, titled: bool) -> JsonObject | None:
     decisions = _decisions(question)
     if not decisions:
         return None
-    options = {name: _line(_label(way), LONGEST) for name, way in decisions.items()}
+    options = {name: _line(label, LONGEST) for name, label in _named_ways(decisions).items()}
     properties = {"answer": _one_of("Answer", options, titled=titled)}
     if _words(decisions.values()) == "feedback":
         words = "What to change, or why not: the model reads it. Revising needs it."
@@ -208,9 +215,12 @@ def _deciding(question: Question, *, titled: bool) -> JsonObject | None:
     return _object(properties, ["answer"])
 
 
-def _label(way: Way) -> str:
+def _named_ways(decisions: Mapping[str, Way]) -> dict[str, str]:
     # In a form there is a field for the reason.
-    return way.label.removesuffix(", with a reason")
+    return {
+        name: LABELS.get(name) or way.label.removesuffix(", with a reason")
+        for name, way in decisions.items()
+    }
 
 
 def _words(ways: Iterable[Way]) -> str:
@@ -219,18 +229,24 @@ def _words(ways: Iterable[Way]) -> str:
 
 def _decision(question: Question, content: Mapping[str, Any]) -> Answer:
     decisions = _decisions(question)
-    labels = {name: _label(way) for name, way in decisions.items()}
-    chosen = _option("answer", content.get("answer"), labels)
+    chosen = _option("answer", content.get("answer"), _named_ways(decisions))
     if chosen is None:
         raise AnswerRefused(f"`answer` is missing: it is one of {', '.join(decisions)}")
     way = decisions[chosen]
     words = _said(content, _words(decisions.values()))
     if "feedback" in way.needs and not words:
         raise AnswerRefused("a plan is revised with `feedback`, and that is empty")
-    return _answer(way.answer | dict.fromkeys(way.needs, words))
+    return _answer(_members(chosen, way) | dict.fromkeys(way.needs, words))
+
+
+def _members(chosen: str, way: Way) -> JsonObject:
+    # As claude_respond has it: the session goes on in the mode it had before it planned.
+    left_out = {"mode"} if chosen == "approve" else set[str]()
+    return {name: value for name, value in way.answer.items() if name not in left_out}
 
 
 def _answer(members: JsonObject) -> Answer:
+    # `convert` takes a union as well, which its signature does not say.
     return msgspec.convert(members, Answer)  # pyright: ignore[reportUnknownVariableType, reportCallIssue, reportArgumentType]
 
 
@@ -432,9 +448,9 @@ def _offered(field: JsonObject, keyword: str) -> JsonObject | None:
     """What there is to choose from: empty if it is no choice, None if no form has such a one."""
     listed = field.get("oneOf", field.get("anyOf"))
     if listed is not None:
-        each = [cast("JsonObject", one) for one in _list(listed) if _is(one)]
+        each = [cast("JsonObject", one) for one in list_of(listed) if _is(one)]
         values = [one.get("const") for one in each]
-        if not each or len(each) != len(_list(listed)) or not _are_texts(values):
+        if not each or len(each) != len(list_of(listed)) or not _are_texts(values):
             return None
         return {keyword: [{"const": one["const"], "title": _named(one)} for one in each]}
     if "enum" not in field or field.get("type") in ("number", "integer"):
@@ -450,10 +466,6 @@ def _named(option: JsonObject) -> str:
 
 def _is(value: Any) -> bool:
     return isinstance(value, dict)
-
-
-def _list(value: Any) -> list[Any]:
-    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 def _are_texts(value: Any) -> bool:

@@ -8,8 +8,12 @@ from typing import Any, Final
 
 import anyio
 from mcp.server.lowlevel import Server
+from mcp.server.streamable_http import GET_STREAM_KEY
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
+from mcp_types import RequestId
+
+from .pushing import REACHES
 
 __all__ = ["OverHttp", "open_app"]
 
@@ -33,9 +37,18 @@ class OverHttp:
             return
         answer = _Answer(send)
         with self._counted() as ending:
-            await self._manager.handle_request(scope, receive, answer.send)
+            within = {**scope, REACHES: self._reaches}
+            await self._manager.handle_request(within, receive, answer.send)
         if ending.cancelled_caught:
             await answer.end()
+
+    def _reaches(self, session_id: str, call: RequestId | None) -> bool:
+        # The SDK drops what it has no stream for, and tells nobody, unless one looks where it does.
+        transport = self._manager._server_instances.get(session_id)  # pyright: ignore[reportPrivateUsage]
+        if transport is None:
+            return False
+        streams = transport._request_streams  # pyright: ignore[reportPrivateUsage]
+        return (GET_STREAM_KEY if call is None else str(call)) in streams
 
     @contextmanager
     def _counted(self) -> Generator[anyio.CancelScope]:

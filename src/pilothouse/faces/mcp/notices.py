@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing
 from typing import Final
 
 from pilothouse.errors import PilothouseError
-from pilothouse.sessions.contract import Batch
+from pilothouse.sessions.contract import Batch, Event
 
 from .addresses import SESSIONS, address_of, session_of
 from .reaching import Reach
@@ -47,7 +47,8 @@ class Notices:
         self._tell = tell
         self._every_s = every_s
         self._rested = rested
-        self._wanted: set[str] = set()
+        self._wanted: dict[str, str] = {}
+        """What somebody asked for -> the address under which its changes come."""
         self._changed: dict[str, None] = {}
         self._stirred = asyncio.Event()
         self._cursor: int | None = None
@@ -60,19 +61,21 @@ class Notices:
         """How much is wanted."""
         return len(self._wanted)
 
-    async def want(self, *addresses: str) -> None:
-        """Tell of these, too, from this moment on."""
-        scope, more = self._scope(), {*addresses} - self._wanted
+    async def want(self, addresses: Mapping[str, str]) -> None:
+        """Tell of these, too, from this moment on: under the names they were asked for by."""
+        scope = self._scope()
+        more = {asked: each for asked, each in addresses.items() if asked not in self._wanted}
         self._wanted |= more
         try:
             await self.wake(anew=self._scope() != scope)
         except PilothouseError:
-            self._wanted -= more
+            for asked in more:
+                self._wanted.pop(asked, None)
             raise
 
     async def forget(self, address: str) -> None:
         """Tell of this one no more."""
-        self._wanted.discard(address)
+        self._wanted.pop(address, None)
         self._changed.pop(address, None)
         if not self._wanted:
             await self._rest()
@@ -125,27 +128,21 @@ class Notices:
 
     def _scope(self) -> str | None:
         """The one session that all of it is about, if there is one."""
-        sessions = {session_of(each) for each in self._wanted}
+        sessions = {session_of(each) for each in self._wanted.values()}
         return sessions.pop() if len(sessions) == 1 else None
 
     def _take(self, batch: Batch) -> None:
         if any(gap.reason != "partials" for gap in batch.gaps):
-            self._mark(self._wanted)
-        for event in batch.events:
-            if event.kind in UNSEEN:
-                continue
-            self._mark([address_of(event.session_id), address_of(event.session_id, "transcript")])
-            if event.kind != "cli":
-                self._mark([SESSIONS])
-            if event.kind == "session.started":
-                self._mark([LIST])
+            self._mark({*self._wanted.values()})
+        else:
+            self._mark({each for event in batch.events for each in _changed_by(event)})
 
     # Telling
 
-    def _mark(self, addresses: Iterable[str]) -> None:
-        for each in addresses:
-            if each in self._wanted:
-                self._changed[each] = None
+    def _mark(self, changed: set[str]) -> None:
+        for asked, address in self._wanted.items():
+            if address in changed:
+                self._changed[asked] = None
                 self._stirred.set()
 
     async def _telling(self) -> None:
@@ -156,6 +153,17 @@ class Notices:
             for each in changed:
                 await self._tell(each)
             await asyncio.sleep(self._every_s)
+
+
+def _changed_by(event: Event) -> Iterator[str]:
+    if event.kind in UNSEEN:
+        return
+    yield address_of(event.session_id)
+    yield address_of(event.session_id, "transcript")
+    if event.kind != "cli":
+        yield SESSIONS
+    if event.kind == "session.started":
+        yield LIST
 
 
 async def _ended(task: asyncio.Task[None] | None) -> None:

@@ -25,6 +25,7 @@ from . import problems, results
 from .calls import Call, Interrupt, List, Respond, Say, Start, Status, read
 from .questions import answer_of, pending, valid_answers
 from .reaching import Reach
+from .texts import members_of
 from .tools import LINES, MOST_LINES, MOST_SESSIONS, WAIT_S
 from .waiting import wait
 
@@ -37,6 +38,10 @@ Answers = Literal["anyone", "person"]
 
 APPROVING: Final = frozenset({"acceptEdits", "auto", "bypassPermissions"})
 """Modes in which things run that a person would be asked about otherwise."""
+IN_A_FORM: Final = (
+    "a person answers in the form that the client shows, or in another face of Pilothouse; "
+    "claude_status with waitSeconds tells when that is done"
+)
 DONE: Final = {
     "claude_start": "Session {} was started, do not start it again. But then: ",
     "claude_say": "Session {} was told, do not say it again. But then: ",
@@ -101,7 +106,20 @@ class Operator:
 
     def __init__(self, reach: Reach, *, answers: Answers) -> None:
         self._reach = reach
-        self._by_person = answers == "person"
+        self.answers: Final = answers
+        """What this process was told; the engine may be stricter."""
+
+    async def who_answers(self) -> Answers:
+        """Who may approve: a person alone, if this process's setting says so or the engine's."""
+        if self.answers == "person":
+            return "person"
+        told = (await self._reach.ask(lambda engine: engine.settings())).get("mcp_answers")
+        return "person" if members_of(told).get("value") == "person" else "anyone"
+
+    async def _check(self, advice: str) -> None:
+        """Refuse what approves something, where only a person may."""
+        if await self.who_answers() == "person":
+            raise Refused(problems.PERSON_ONLY, advice=advice)
 
     async def begin(self, name: str, arguments: Mapping[str, Any], caller: Caller) -> Act | Outcome:
         """Do it, once."""
@@ -126,11 +144,11 @@ class Operator:
             case Say():
                 return await self._say(call)
             case Status():
-                return _asked(call)
+                return await self._asked(call)
             case Respond():
                 return await self._respond(call, caller)
             case Interrupt():
-                return await self._interrupt(call)
+                return await self._interrupt(call, caller)
             case List():
                 return await self._list(call, caller)
             case _:
@@ -147,14 +165,14 @@ class Operator:
             await wait(self._reach, act.session_id, act.wait_s, caller.progress, after=act.after)
         if act.tool == "claude_status" or act.wait_s > 0:
             status = await self._status(act.session_id, act.output_lines, act.cursor)
-            told = results.full(status, act.told, answered_by=self._answered_by(caller))
+            told = results.full(status, act.told, answered_by=await self._by(status, caller))
         else:
             status = await self._status(act.session_id)
-            told = results.brief(status, act.told, answered_by=self._answered_by(caller))
+            told = results.brief(status, act.told, answered_by=await self._by(status, caller))
         return _outcome(told, status)
 
-    def _answered_by(self, caller: Caller) -> results.By:
-        if self._by_person:
+    async def _by(self, status: SessionStatus, caller: Caller) -> results.By:
+        if status.questions and await self.who_answers() == "person":
             return "person"
         return "form" if caller.shows_forms else "anyone"
 
@@ -178,7 +196,9 @@ class Operator:
 
     async def _start(self, call: Start, caller: Caller) -> Act:
         options = _options(call)
-        self._check_start(call, options)
+        await self._check_mode(options.mode)
+        if call.allowed_tools:
+            await self._check("leave allowedTools out")
         cursor = await self._ready()
         request = contract.Start(
             prompt=call.prompt,
@@ -196,22 +216,27 @@ class Operator:
             raise Refused(problems.lacking(health.lack))
         return health.cursor
 
-    def _check_start(self, call: Start, options: SessionOptions) -> None:
-        if not self._by_person:
-            return
-        self._check_mode(options.mode)
-        if call.allowed_tools:
-            raise Refused(problems.PERSON_ONLY, advice="leave allowedTools out")
+    async def _check_mode(self, mode: str | None) -> None:
+        if mode in APPROVING:
+            await self._check(f"leave the mode {mode} out; a person can choose it")
 
-    def _check_mode(self, mode: str | None) -> None:
-        if self._by_person and mode in APPROVING:
-            raise Refused(
-                problems.PERSON_ONLY, advice=f"leave the mode {mode} out; a person can choose it"
+    async def _check_leaving(self, session_id: str, mode: str | None) -> None:
+        """To leave plan mode while a plan waits is to approve it."""
+        if mode in (None, "plan"):
+            return
+        try:
+            status = await self._status(session_id)
+        except UnknownSession:
+            return
+        if any(each.kind == "plan" for each in status.questions):
+            await self._check(
+                "a plan waits for a person's decision: leave permissionMode out, or give plan"
             )
 
     async def _say(self, call: Say) -> Act:
         mode = None if call.permission_mode is UNSET else call.permission_mode
-        self._check_mode(mode)
+        await self._check_mode(mode)
+        await self._check_leaving(call.session_id, mode)
         cursor = await self._ready()
         request = contract.Say(content=call.message, mode=mode, key=_key())
         said = await self._reach.ask(lambda engine: engine.say(call.session_id, request))
@@ -230,22 +255,18 @@ class Operator:
         told: Told = {"parentSessionId": call.session_id}
         return _act("claude_say", made.session_id, cursor, call.wait_seconds, told)
 
-    async def _interrupt(self, call: Interrupt) -> Outcome:
+    async def _interrupt(self, call: Interrupt, caller: Caller) -> Outcome:
         done = await self._reach.ask(lambda engine: engine.interrupt(call.session_id))
         if done.was_running:
             await wait(self._reach, call.session_id, INTERRUPTING_S, _nobody, at_rest=True)
         status = await self._status(call.session_id)
-        return _outcome(results.brief(status, {}), status)
+        told = results.brief(status, {}, answered_by=await self._by(status, caller))
+        return _outcome(told, status)
 
     # Answering
 
     async def _respond(self, call: Respond, caller: Caller) -> Act:
-        if self._by_person:
-            raise Refused(
-                problems.PERSON_ONLY,
-                advice="a person answers in the form that the client shows, or in another face of "
-                "Pilothouse; claude_status with waitSeconds tells when that is done",
-            )
+        await self._check(IN_A_FORM)
         # It may have been named by the id that the CLI knows its conversation by.
         status = await self._status(call.session_id)
         question = await self._question(status, call.id)
@@ -260,7 +281,7 @@ class Operator:
         told: Told = {"resumed": True} if done.resumed else {}
         if done.new_session_id is not None:
             told["newSessionId"] = done.new_session_id
-        return _act("claude_respond", call.session_id, status.cursor, call.wait_seconds, told)
+        return _act("claude_respond", status.session_id, status.cursor, call.wait_seconds, told)
 
     async def _question(self, status: SessionStatus, question_id: str) -> Question:
         try:
@@ -273,6 +294,27 @@ class Operator:
         return found
 
     # Looking around
+
+    async def _asked(self, call: Status) -> Act:
+        session_id = call.session_id
+        after = None if call.after is UNSET else call.after
+        try:
+            status = await self._status(session_id)
+        except UnknownSession:
+            # It may be one on disk; if it is none, that is told soon.
+            pass
+        else:
+            # As with answers, it may have been named by the id of its conversation.
+            session_id = status.session_id
+            after = None if after is None else min(after, status.cursor)
+        return Act(
+            tool="claude_status",
+            session_id=session_id,
+            cursor=after,
+            wait_s=call.wait_seconds,
+            output_lines=call.output_lines,
+            after=after,
+        )
 
     async def _list(self, call: List, caller: Caller) -> Outcome:
         cwd = _directory(call.working_directory, caller) or None
@@ -296,18 +338,6 @@ def _outcome(told: JsonObject, status: SessionStatus) -> Outcome:
 
 def _act(tool: str, session_id: str, cursor: int, wait_s: float, told: Told | None = None) -> Act:
     return Act(tool=tool, session_id=session_id, cursor=cursor, wait_s=wait_s, told=told or {})
-
-
-def _asked(call: Status) -> Act:
-    after = None if call.after is UNSET else call.after
-    return Act(
-        tool="claude_status",
-        session_id=call.session_id,
-        cursor=after,
-        wait_s=call.wait_seconds,
-        output_lines=call.output_lines,
-        after=after,
-    )
 
 
 def _open(status: SessionStatus) -> str:

@@ -20,7 +20,7 @@ from pilothouse.sessions.contract import LONGEST_WORD, Ask, Asked, Engine, JsonO
 
 from .reaching import Reach
 
-__all__ = ["Progress", "check", "identify", "name_asker"]
+__all__ = ["Progress", "beside", "check", "identify", "name_asker"]
 
 Progress = Callable[[float, float | None, str], Awaitable[None]]
 """Tells the client how far its call is: done, of how much, and what happens."""
@@ -194,7 +194,7 @@ class _Asking:
                 # That session is the engine's own. An older CLI leaves its servers the variable
                 # of the session in whose shell it was started.
                 _taken.add(told)
-        self._request = replace(self._request, session_id=_another(told))
+        self._request = replace(self._request, session_id=beside(told))
         return await self._ask(0.0)
 
     async def _ask_on(self) -> Asked:
@@ -236,7 +236,7 @@ class _Asking:
             await self._engine.withdraw(self._asked.question.id, GONE)
 
 
-def _another(session_id: str) -> str:
+def beside(session_id: str) -> str:
     """An id for the CLI beside that session, the same one for as long as this process runs."""
     return str(uuid5(NAMESPACE_OID, f"{session_id} {os.getpid()}"))
 

@@ -8,19 +8,12 @@ __all__ = ["pick_one", "pick_several"]
 
 
 def pick_one(labels: Sequence[str], text: str) -> str:
-    """The label that is meant, by its words or its number; other words as they are."""
+    """The label that is meant; other words as they are."""
     wanted = text.strip()
     for label in labels:
         if label.strip().casefold() == wanted.casefold():
             return label
-    return _numbered(labels, wanted) or wanted
-
-
-def _numbered(labels: Sequence[str], text: str) -> str | None:
-    if not (text.isascii() and text.isdigit()) or len(text) > 4:
-        return None
-    number = int(text)
-    return labels[number - 1] if 1 <= number <= len(labels) else None
+    return wanted
 
 
 def pick_several(labels: Sequence[str], text: str) -> list[str]:

@@ -18,7 +18,7 @@ from pilothouse.errors import (
     UnknownSession,
 )
 
-__all__ = ["PERSON_ONLY", "SIGN_IN", "lacking", "told", "wants_sign_in"]
+__all__ = ["FORM_CLOSED", "PERSON_ONLY", "SIGN_IN", "lacking", "told", "wants_sign_in"]
 
 SIGN_IN: Final = (
     "Claude Code is not signed in. A person has to run `claude` in a terminal on the machine of "
@@ -28,6 +28,8 @@ SIGN_IN: Final = (
 PERSON_ONLY: Final = (
     "only a person may approve here (the operator's setting mcp_answers is `person`)"
 )
+FORM_CLOSED: Final = "closed it without an answer"
+"""In a note: a person was asked in a form, and has left it at that."""
 _SIGNED_OUT: Final = ("not logged in", "/login", "invalid api key", "authentication_")
 
 _NEXT: Final[tuple[tuple[type[PilothouseError], str], ...]] = (

@@ -3,10 +3,10 @@
     tool_approval    allow, deny, "deny: reason", always
     plan_approval    approve, reject, "reject: reason", approve_accept_edits, "revise: feedback",
                      clear_context
-    question         one string per question: a label or its number, several joined by ", " where
-                     several may be chosen, other words; or skip
-    elicitation      one string per field of an MCP server's form, or decline, or cancel; for a
-                     page: open, decline, cancel
+    question         one string per question: a label, several joined by ", " where several may be
+                     chosen, other words; or skip
+    elicitation      one string per field of an MCP server's form (accept, if it has none), or
+                     decline, or cancel; for a page: open, decline, cancel
 
 What is offered follows the ways the question itself has.
 """
@@ -35,10 +35,12 @@ from pilothouse.sessions.answers import (
 )
 from pilothouse.sessions.contract import Posed, Question, Way
 
+from .addresses import address_of
 from .fields import Field, fields_of
 from .picking import pick_one, pick_several
+from .texts import bounded, writable
 
-__all__ = ["TYPES", "answer_of", "pending", "valid_answers"]
+__all__ = ["TYPES", "answer_of", "distinct", "pending", "valid_answers"]
 
 JsonObject = dict[str, Any]
 
@@ -59,7 +61,8 @@ OTHERWISE: Final = {
     "reject": "do not implement it; `reject: reason` tells why",
     "approve_accept_edits": "implement it, and accept every edit of files",
     "revise": "plan again: `revise: what to change`",
-    "clear_context": "a new session that knows only the plan implements it",
+    "clear_context": "a new session that knows only the plan implements it, and accepts every edit",
+    "accept": "yes; there is nothing to fill in",
     "open": "a person has opened the page",
     "decline": "no",
     "cancel": "neither yes nor no",
@@ -79,8 +82,9 @@ def pending(question: Question) -> JsonObject:
     }
     if question.kind == "tool":
         told["toolName"] = question.tool_name or ""
-        if len(msgspec.json.encode(question.input)) <= INPUT_SHOWN:
-            told["input"] = question.input
+        given = writable(question.input)
+        if len(msgspec.json.encode(given)) <= INPUT_SHOWN:
+            told["input"] = given
     if question.reason:
         told["reason"] = question.reason
     return told
@@ -89,10 +93,11 @@ def pending(question: Question) -> JsonObject:
 def _asked(question: Question) -> list[JsonObject]:
     match question.kind:
         case "questions":
-            return [_posed(each) for each in question.posed] or [_one(question, ["skip"])]
+            each_one = [_posed(each) for each in distinct(question.posed)]
+            return each_one or [_one(question, ["skip"])]
         case "elicitation" if question.schema is not None:
             fields = fields_of(question.schema)
-            return [_field(question, each) for each in fields] or [_one(question, list(_FORM))]
+            return [_field(question, each) for each in fields] or [_one(question, list(_EMPTY))]
         case _:
             return [_one(question, _options(question))]
 
@@ -108,19 +113,12 @@ def _one(question: Question, options: list[str]) -> JsonObject:
 
 
 def _text(question: Question) -> str:
-    body = "" if question.text.strip() in question.title else _bounded(question, question.text)
-    if question.kind != "plan" or question.plan is None:
-        return f"{question.title}\n\n{body}".strip()
-    asks = "Approve this plan and begin implementation?"
-    return f"Claude has completed a plan:\n\n{body}\n\n{asks}"
-
-
-def _bounded(question: Question, text: str) -> str:
-    if len(text) <= SHOWN:
-        return text
-    left = len(text) - SHOWN
-    rest = f"pilothouse://sessions/{question.session_id}"
-    return f"{text[:SHOWN]}\n[{left} more characters: read the resource {rest}]"
+    body = bounded(question.text, SHOWN, address_of(question.session_id))
+    if question.kind == "plan" and question.plan is not None:
+        asks = "Approve this plan and begin implementation?"
+        return f"Claude has completed a plan:\n\n{body}\n\n{asks}"
+    is_told = question.text.strip() in question.title
+    return question.title if is_told else f"{question.title}\n\n{body}".strip()
 
 
 def _description(question: Question, option: str) -> str:
@@ -185,14 +183,16 @@ def valid_answers(question: Question) -> str:
         case "tool" | "plan":
             return f"answers takes one of {_words(_forms(_options(question)))}"
         case "questions":
-            each = [_choices(posed) for posed in question.posed]
+            each = [_choices(posed) for posed in distinct(question.posed)]
             return f'answers takes one string for each of {len(each)}: {"; ".join(each)}; or "skip"'
         case "elicitation" if question.schema is None:
-            return f"answers takes one of {_words(list(_PAGE))}"
+            return f"answers takes one of {_words(_PAGE)}"
         case _:
             named = [_field_choices(field) for field in fields_of(question.schema or {})]
-            each = f"one string for each field: {'; '.join(named)}; or " if named else "one of "
-            return f"answers takes {each}{_words(list(_FORM))}"
+            if not named:
+                return f"answers takes one of {_words(_EMPTY)}"
+            each = f"one string for each field: {'; '.join(named)}"
+            return f"answers takes {each}; or {_words(_FORM)}"
 
 
 def _forms(options: list[str]) -> list[str]:
@@ -266,6 +266,7 @@ def _decided(question: Question, answers: list[str]) -> Answer:
 
 _PAGE: Final = ("open", "decline", "cancel")
 _FORM: Final = ("decline", "cancel")
+_EMPTY: Final = ("accept", *_FORM)
 
 _WORDS: Final[Mapping[str, Callable[[str], Answer]]] = {
     "allow": lambda said: Allow(),
@@ -278,6 +279,7 @@ _WORDS: Final[Mapping[str, Callable[[str], Answer]]] = {
     "revise": lambda said: RevisePlan(feedback=said or REVISE),
     "clear_context": lambda said: ClearContext(),
     "open": lambda said: Fill(),
+    "accept": lambda said: Fill(),
     "decline": lambda said: Decline(),
     "cancel": lambda said: Dismiss(),
 }
@@ -286,8 +288,13 @@ _WORDS: Final[Mapping[str, Callable[[str], Answer]]] = {
 # The model's questions
 
 
+def distinct(posed: Sequence[Posed]) -> list[Posed]:
+    """What has to be asked: answers go by a question's text, and the last of that text counts."""
+    return list({each.question: each for each in posed}.values())
+
+
 def _chosen(question: Question, answers: list[str]) -> Answer:
-    posed = question.posed
+    posed = distinct(question.posed)
     if _skips(posed, answers):
         return Skip()
     if len(posed) == 1 and posed[0].multi_select and len(answers) > 1:
@@ -319,7 +326,8 @@ def _filled(question: Question, answers: list[str]) -> Answer:
     fields = fields_of(question.schema or {})
     word = answers[0].strip().casefold() if len(answers) == 1 else ""
     offered = fields[0].options if len(fields) == 1 else []
-    if word in _FORM and word not in [each.casefold() for each in offered]:
+    plain = _FORM if fields else _EMPTY
+    if word in plain and word not in [each.casefold() for each in offered]:
         return _WORDS[word]("")
     if len(answers) != len(fields):
         raise _refused(question, f"{len(fields)} answers are wanted, not {len(answers)}")

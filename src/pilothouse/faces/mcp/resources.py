@@ -6,29 +6,19 @@
     pilothouse://sessions/{id}/transcript?before=N   the part before that
 
 Handshake versions of MCP subscribe and get notifications on their connection; 2026-07-28 asks for
-a stream of them. To join it to a low-level server:
-
-    resources = Resources(reach)
-    Server(..., on_list_resources=resources.list, on_list_resource_templates=resources.templates,
-           on_read_resource=resources.read, on_subscribe_resource=resources.subscribe,
-           on_unsubscribe_resource=resources.unsubscribe, on_subscriptions_listen=resources.listen)
-
-with `NotificationOptions(resources_changed=True)` among the initialization options. What belongs to
-a connection ends with it: nothing is left to close.
+a stream of them. What belongs to a connection ends with it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 import anyio
 import mcp_types as types
 import msgspec
 from mcp.server.connection import Connection
-from mcp.server.context import ServerRequestContext
 from mcp.server.subscriptions import (
     InMemorySubscriptionBus,
     ListenHandler,
@@ -36,7 +26,6 @@ from mcp.server.subscriptions import (
     ResourceUpdated,
 )
 from mcp.shared.exceptions import MCPError
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from pilothouse.errors import PilothouseError, UnknownSession
 from pilothouse.sessions.contract import Engine, Listed
@@ -46,11 +35,14 @@ from .addresses import (
     STATUS_TEMPLATE,
     TRANSCRIPT_TEMPLATE,
     Place,
+    address_at,
     address_of,
     place_of,
 )
+from .connections import Context, connection_of, has_handshake
 from .notices import EVERY_S, LIST, Notices
 from .reaching import Reach
+from .texts import time_of
 from .transcripts import LIMIT, read_back
 
 __all__ = ["MOST_STREAMS", "PAGE", "Resources"]
@@ -66,7 +58,6 @@ JSON: Final = "application/json"
 MARKDOWN: Final = "text/markdown"
 KEY: Final = "pilothouse.notices"
 
-Context = ServerRequestContext[Any, Any]
 T = TypeVar("T")
 
 
@@ -86,8 +77,8 @@ class Resources:
     ) -> types.ListResourcesResult:
         """A page of sessions, the most recent first. Who lists hears of new ones from then on."""
         offset = _offset(params)
-        if _has_handshake(ctx):
-            await _telling(self._notices(ctx).want(LIST))
+        if has_handshake(ctx):
+            await _telling(self._notices(ctx).want({LIST: LIST}))
         listing = await self._ask(lambda e: e.list(limit=PAGE, offset=offset))
         following = offset + len(listing.sessions)
         is_last = not listing.sessions or following >= listing.total
@@ -127,7 +118,7 @@ class Resources:
     ) -> types.ReadResourceResult:
         """What is at an address now."""
         place = _place(params.uri)
-        if _has_handshake(ctx):
+        if has_handshake(ctx):
             await _telling(self._notices(ctx).wake())
         kind = MARKDOWN if place.transcript else JSON
         try:
@@ -178,12 +169,25 @@ class Resources:
         self, ctx: Context, params: types.SubscribeRequestParams
     ) -> types.EmptyResult:
         """Tell this client when the resource changes."""
-        _place(params.uri)
+        address = await self._changing(_place(params.uri))
         notices = self._notices(ctx)
         if notices.count >= MOST_WANTED:
             raise MCPError(types.INVALID_PARAMS, f"at most {MOST_WANTED} subscriptions")
-        await _telling(notices.want(params.uri))
+        await _telling(notices.want({params.uri: address}))
         return types.EmptyResult()
+
+    async def _changing(self, place: Place) -> str:
+        """The address under which changes of a place come; it may be named by another id."""
+        named = place.session_id
+        if named is None:
+            return address_at(place)
+        try:
+            status = await self._reach.ask(lambda engine: engine.status(named))
+        except UnknownSession:
+            return address_at(place)
+        except PilothouseError as error:
+            raise _refusal(error) from error
+        return address_at(place._replace(session_id=status.session_id))
 
     async def unsubscribe(
         self, ctx: Context, params: types.UnsubscribeRequestParams
@@ -197,14 +201,14 @@ class Resources:
 
         Whoever has just reached the engine for a client calls it.
         """
-        held = _connection(ctx).state.get(KEY)
+        held = connection_of(ctx).state.get(KEY)
         if held is not None:
             with suppress(PilothouseError):
                 await held.wake()
 
     def _notices(self, ctx: Context) -> Notices:
         """Those of the connection, which end with it."""
-        connection = _connection(ctx)
+        connection = connection_of(ctx)
         held: Notices | None = connection.state.get(KEY)
         if held is None:
             tell = _teller(connection)
@@ -218,8 +222,7 @@ class Resources:
         self, ctx: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
         """A stream of changes. It ends when the client does, or when the engine is gone."""
-        wanted = _wanted(params.notifications)
-        if self._streams >= MOST_STREAMS or len(wanted) > MOST_WANTED:
+        if self._streams >= MOST_STREAMS or _count(params.notifications) > MOST_WANTED:
             raise MCPError(types.INTERNAL_ERROR, "too many subscriptions")
         bus = InMemorySubscriptionBus()
         stream = ListenHandler(bus)
@@ -232,17 +235,22 @@ class Resources:
         notices = Notices(self._reach, tell, every_s=self._every_s, rested=stream.close)
         self._streams += 1
         try:
-            await _telling(notices.want(*wanted))
+            await _telling(notices.want(await self._wanted(params.notifications)))
             return await stream(ctx, params)
         finally:
             self._streams -= 1
             with anyio.CancelScope(shield=True):
                 await notices.aclose()
 
+    async def _wanted(self, asked: types.SubscriptionFilter) -> dict[str, str]:
+        places = {each: place_of(each) for each in asked.resource_subscriptions or ()}
+        known = {each: place for each, place in places.items() if place is not None}
+        wanted = {each: await self._changing(place) for each, place in known.items()}
+        return wanted | ({LIST: LIST} if asked.resources_list_changed else {})
 
-def _wanted(asked: types.SubscriptionFilter) -> list[str]:
-    addresses = [each for each in asked.resource_subscriptions or () if place_of(each) is not None]
-    return [*addresses, *([LIST] if asked.resources_list_changed else [])]
+
+def _count(asked: types.SubscriptionFilter) -> int:
+    return len(asked.resource_subscriptions or ())
 
 
 async def _telling(wanting: Awaitable[None]) -> None:
@@ -262,15 +270,6 @@ def _teller(connection: Connection) -> Callable[[str], Awaitable[None]]:
     return tell
 
 
-def _connection(ctx: Context) -> Connection:
-    """What lasts as long as the client is there; the SDK gives handlers no other way to it."""
-    return ctx.session._connection  # pyright: ignore[reportPrivateUsage]
-
-
-def _has_handshake(ctx: Context) -> bool:
-    return ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS
-
-
 # What is told
 
 
@@ -286,7 +285,7 @@ def _every_session() -> types.Resource:
 
 def _resources_of(listed: Listed) -> Iterator[types.Resource]:
     title = listed.label or listed.title or listed.session_id
-    annotations = types.Annotations(last_modified=_when(listed.updated_at))
+    annotations = types.Annotations(last_modified=time_of(listed.updated_at))
     yield types.Resource(
         name=f"session {listed.session_id}",
         title=title,
@@ -316,10 +315,6 @@ def _on_disk(listed: Listed, place: Place) -> str:
 
 def _json(value: Any) -> str:
     return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
-
-
-def _when(at: int) -> str:
-    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="seconds")
 
 
 # What is refused

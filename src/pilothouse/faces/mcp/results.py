@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import zip_longest
-from typing import Any, Final, Literal, TypeVar, cast
+from typing import Any, Final, Literal
 
 from msgspec import json
 
 from pilothouse.sessions.contract import Listed, Listing, Question, Status, ToolRun
 
-from .problems import SIGN_IN, wants_sign_in
+from .addresses import address_of
+from .problems import FORM_CLOSED, SIGN_IN, wants_sign_in
 from .questions import pending
+from .texts import bounded, line_of, quoted, time_of, writable
 
 __all__ = ["By", "brief", "full", "listing", "listing_text", "text", "untouched", "writable"]
 
@@ -25,6 +26,9 @@ SHOWN: Final = 16_000
 """Characters of output or of a result: more would fill a model's context with one call."""
 TOOLS_SHOWN: Final = 50
 TITLE_SHOWN: Final = 200
+OPTIONS_SHOWN: Final = 200
+"""Characters of the options that are named where an answer is to be."""
+AT_REST: Final = ("done", "error", "interrupted")
 
 
 # A session
@@ -52,7 +56,7 @@ def full(status: Status, told: Mapping[str, Any], *, answered_by: By = "anyone")
         **told,
         **_result(status),
         **_error(status),
-        "recentOutput": _newest(status.output),
+        **_output(status),
         **_questions(status.questions),
         "toolUseEvents": _tools(status),
         "costUsd": status.cost_usd,
@@ -75,20 +79,28 @@ def untouched(listed: Listed) -> JsonObject:
     return {
         "sessionId": listed.session_id,
         "status": "done",
+        "onDisk": True,
         "recentOutput": [],
         "toolUseEvents": [],
         "workingDirectory": listed.cwd or "",
         "title": listed.title[:TITLE_SHOWN],
         "cursor": 0,
-        "note": f"It was made elsewhere. What was said in it: {_transcript(listed.session_id)}",
+        "note": ELSEWHERE,
         "next": _go_on(listed.session_id),
     }
+
+
+ELSEWHERE: Final = (
+    "It was made elsewhere, and nothing of it has passed through here: what was said in it, and "
+    "whether it is at work now, is not known here (a person may have it open). claude_say takes it "
+    "up where it stopped; with fork: true it is left as it is"
+)
 
 
 def _result(status: Status) -> JsonObject:
     if status.state != "done" or status.result is None:
         return {}
-    return {"result": _bounded(status.result, status.session_id)}
+    return {"result": _shown(status.result, status.session_id)}
 
 
 def _error(status: Status) -> JsonObject:
@@ -98,19 +110,18 @@ def _error(status: Status) -> JsonObject:
     if not said:
         return {}
     if status.state == "error" and (wants_sign_in(said) or wants_sign_in(status.result)):
-        return {"error": f"{_bounded(said, status.session_id)}\n{SIGN_IN}"}
-    return {"error": _bounded(said, status.session_id)}
+        return {"error": f"{_shown(said, status.session_id)}\n{SIGN_IN}"}
+    return {"error": _shown(said, status.session_id)}
 
 
-def _bounded(text: str, session_id: str) -> str:
-    if len(text) <= SHOWN:
-        return text
-    left = len(text) - SHOWN
-    return f"{text[:SHOWN]}\n[{left} more characters: {_transcript(session_id)}]"
+def _shown(text: str, session_id: str) -> str:
+    return bounded(text, SHOWN, address_of(session_id, "transcript"))
 
 
-def _transcript(session_id: str) -> str:
-    return f"read the resource pilothouse://sessions/{session_id}/transcript"
+def _output(status: Status) -> JsonObject:
+    newest = _newest(status.output)
+    is_cut = status.output_cut or newest != status.output
+    return {"recentOutput": newest, **({"outputCut": True} if is_cut else {})}
 
 
 def _newest(lines: Sequence[str]) -> list[str]:
@@ -175,15 +186,30 @@ def _trouble(status: Status, told: Mapping[str, Any]) -> JsonObject:
 
 
 def _next(status: Status, told: Mapping[str, Any], answered_by: By) -> str:
-    if new := told.get("newSessionId") or status.successor:
-        return f"The plan goes on in a new session: {_status_call(new, None)}"
     if status.questions:
-        return _answering(status, answered_by)
+        return _asking(answered_by) if _was_closed(told) else _answering(status, answered_by)
+    successor = status.successor if status.state in AT_REST else None
+    if new := told.get("newSessionId") or successor:
+        return f"The plan goes on in a new session: {_status_call(new, None)}"
     if status.state == "active":
         return f"Follow it: {_status_call(status.session_id, status.cursor)}"
     if status.foreign:
-        return "Its CLI is not Pilothouse's: it only asks here"
+        saying = _say_call(status.session_id)
+        return f"Its CLI is not Pilothouse's, and only asks here. Once that has gone: {saying}"
     return _go_on(status.session_id)
+
+
+def _asking(answered_by: By) -> str:
+    where = "to answer in a form here or in another face of Pilothouse"
+    what = where if answered_by == "person" else "what to answer"
+    return (
+        f"Ask the user {what}. A form for it was closed, which decides nothing: do not answer for "
+        "them"
+    )
+
+
+def _was_closed(told: Mapping[str, Any]) -> bool:
+    return FORM_CLOSED in str(told.get("note", ""))
 
 
 def _answering(status: Status, answered_by: By) -> str:
@@ -191,16 +217,20 @@ def _answering(status: Status, answered_by: By) -> str:
     answering = _respond_call(status.questions[0])
     match answered_by:
         case "anyone":
-            return f"Answer: {answering}"
+            return f"Ask the user, unless it is yours to decide; then: {answering}"
         case "form":
             told = f"A person may be asked in a form here. Wait for the answer: {waiting}"
-            return f"{told}. To answer yourself: {answering}"
+            return f"{told}. Only if it is yours to decide: {answering}"
         case "person":
             return f"A person has to answer, here in a form or elsewhere. Wait for it: {waiting}"
 
 
 def _go_on(session_id: str) -> str:
-    return f"Go on: {_call('claude_say', sessionId=session_id, message='...')}"
+    return f"Go on: {_say_call(session_id)}"
+
+
+def _say_call(session_id: str) -> str:
+    return _call("claude_say", sessionId=session_id, message="...")
 
 
 def _status_call(session_id: str, cursor: int | None) -> str:
@@ -209,13 +239,21 @@ def _status_call(session_id: str, cursor: int | None) -> str:
 
 
 def _respond_call(question: Question) -> str:
-    asked = pending(question)["questions"]
-    first = [each["options"][0] if each["options"] else "..." for each in asked]
-    return _call("claude_respond", sessionId=question.session_id, id=question.id, answers=first)
+    """How it is answered, and not with what: nobody is to answer because it stands there."""
+    blanks = [_blank(each) for each in pending(question)["questions"]]
+    return _call("claude_respond", sessionId=question.session_id, id=question.id, answers=blanks)
+
+
+def _blank(asked: Mapping[str, Any]) -> str:
+    options = line_of(" | ".join(asked["options"]))
+    if not options:
+        return "<words>"
+    named = "the options" if len(options) > OPTIONS_SHOWN else options
+    return f"<{'some' if asked['multiSelect'] else 'one'} of {named}>"
 
 
 def _call(tool: str, **arguments: Any) -> str:
-    return f"{tool}({json.encode(arguments).decode()})"
+    return f"{tool}({json.encode(writable(arguments)).decode()})"
 
 
 # For models
@@ -225,11 +263,13 @@ def text(told: Mapping[str, Any]) -> str:
     """The same as readable text."""
     parts = [_headline(told)]
     if output := told.get("recentOutput"):
-        parts.append("\n".join(["Output:", *output]))
+        parts.append("\n".join(["Output:", *map(quoted, output)]))
+    if told.get("outputCut"):
+        parts.append("(there was more output: give a higher outputLines, or read the transcript)")
     if (result := told.get("result")) and not _ends_with(told.get("recentOutput", []), result):
-        parts.append(f"Result:\n{result}")
+        parts.append(f"Result:\n{quoted(result)}")
     if error := told.get("error"):
-        parts.append(f"Error: {error}" if told["status"] == "error" else str(error))
+        parts.append(f"{'Error' if told['status'] == 'error' else 'Why'}:\n{quoted(error)}")
     if tools := told.get("toolUseEvents"):
         parts.append("Tools: " + ", ".join(map(_tool_text, tools)))
     parts += [_question_text(each) for each in told.get("pendingQuestions", [])]
@@ -240,7 +280,8 @@ def text(told: Mapping[str, Any]) -> str:
 
 
 def _headline(told: Mapping[str, Any]) -> str:
-    line = f"Session {told['sessionId']}: {told['status']}"
+    state = "its state is not known here" if told.get("onDisk") else told["status"]
+    line = f"Session {told['sessionId']}: {state}"
     if told.get("resumed"):
         line += ", resumed"
     if parent := told.get("parentSessionId"):
@@ -249,7 +290,7 @@ def _headline(told: Mapping[str, Any]) -> str:
         return line
     spent = told["tokens"]["input"] + told["tokens"]["output"]
     line += f" | turns {told['turnCount']}, ${told['costUsd']:.4f}, {spent} tokens"
-    waiting = f" | waits for {told['waitingOn']}" if "waitingOn" in told else ""
+    waiting = f" | waits for {line_of(told['waitingOn'])}" if "waitingOn" in told else ""
     simulated = " | on the simulator" if told.get("simulated") else ""
     return f"{line}{waiting}{simulated} | cursor {told['cursor']}"
 
@@ -260,21 +301,23 @@ def _ends_with(lines: Sequence[str], result: str) -> bool:
 
 def _tool_text(tool: Mapping[str, Any]) -> str:
     state = "failed" if tool.get("error") else tool["status"]
-    return f"{tool['toolName']} {state}"
+    return f"{line_of(tool['toolName'])} {state}"
 
 
 def _question_text(asked: Mapping[str, Any]) -> str:
     head = f"Question {asked['id']} ({asked['type']})"
     if reason := asked.get("reason"):
-        head += f"; why: {reason}"
+        head += f"; why: {line_of(reason)}"
     return "\n".join([head, *(_one_text(each) for each in asked["questions"])])
 
 
 def _one_text(one: Mapping[str, Any]) -> str:
     described = zip_longest(one["options"], one["descriptions"], fillvalue="")
-    options = [f"- {option}: {told}" if told else f"- {option}" for option, told in described]
-    several = " (several, joined by ', ')" if one["multiSelect"] else ""
-    return "\n".join([f"{one['question']}{several}", *options])
+    options = [
+        line_of(f"- {option}: {told}" if told else f"- {option}") for option, told in described
+    ]
+    several = ["(several may be chosen, joined by ', ')"] if one["multiSelect"] else []
+    return "\n".join([quoted(one["question"]), *several, *options])
 
 
 # Lists
@@ -290,7 +333,7 @@ def _listed(each: Listed) -> JsonObject:
         "sessionId": each.session_id,
         "projectDirectory": each.cwd or "",
         "displayText": each.title[:TITLE_SHOWN],
-        "timestamp": _time(each.updated_at),
+        "timestamp": time_of(each.updated_at),
         "isActive": each.live,
     }
     if each.state is not None:
@@ -300,10 +343,6 @@ def _listed(each: Listed) -> JsonObject:
     if each.foreign:
         told["foreign"] = True
     return told
-
-
-def _time(at: int) -> str:
-    return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="seconds")
 
 
 def listing_text(told: Mapping[str, Any]) -> str:
@@ -317,30 +356,7 @@ def listing_text(told: Mapping[str, Any]) -> str:
 
 
 def _listed_text(each: Mapping[str, Any]) -> str:
-    state = each.get("activeStatus", "at rest")
+    state = each.get("activeStatus", "(only on disk)")
     asked = f", {each['openQuestions']} open questions" if "openQuestions" in each else ""
     place = f"{each['timestamp']} {each['projectDirectory']}"
-    return f"{each['sessionId']} {state}{asked} {place}: {each['displayText']}"
-
-
-# On the wire
-
-T = TypeVar("T")
-
-
-def writable(told: T) -> T:
-    """The same without halves of surrogate pairs: a model may say them, no client can read them."""
-    try:
-        json.encode(told)
-    except UnicodeEncodeError:
-        return _mended(told)
-    return told
-
-
-def _mended(told: Any) -> Any:
-    if isinstance(told, str):
-        return told.encode("utf-8", "replace").decode()
-    if isinstance(told, dict):
-        members = cast(JsonObject, told)
-        return {_mended(name): _mended(value) for name, value in members.items()}
-    return [_mended(each) for each in cast("list[Any]", told)] if isinstance(told, list) else told
+    return line_of(f"{each['sessionId']} {state}{asked} {place}: {each['displayText']}")

@@ -6,36 +6,38 @@ One server serves every client there is. What belongs to one of them ends with i
 from __future__ import annotations
 
 import logging
-from contextlib import nullcontext, suppress
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 import anyio
 import mcp_types as types
-from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.server.models import InitializationOptions
 from mcp.shared.exceptions import MCPError
-from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from msgspec import json
 from msgspec.structs import replace
 
 from pilothouse import __version__
 from pilothouse.errors import PilothouseError, UsageError
+from pilothouse.sessions.contract import Question, Status
 
-from . import problems, prompts
-from .eliciting import Pushing, can_elicit, can_open_pages, required, take
-from .operating import Act, Operator, Outcome
-from .permission import check, identify
+from . import permission, problems, prompts
+from .connections import Context, connection_of, has_handshake
+from .eliciting import can_elicit, can_open_pages, required, take
+from .operating import DONE, Act, Operator, Outcome
+from .pushing import REACHES, Channel, Pushing
 from .reaching import Reach
 from .resources import Resources
 from .results import writable
 from .rounds import Round
 from .tools import PERMISSION_CHECK, TOOLS, listed
+from .waiting import ASKING, telling
 
 __all__ = ["create_server"]
 
 log = logging.getLogger("pilothouse.mcp")
 
-Context = ServerRequestContext[Any, Any]
 Result = types.CallToolResult | types.InputRequiredResult
 
 NAMES: Final = frozenset(each["name"] for each in TOOLS)
@@ -45,16 +47,22 @@ LONGEST_NAME: Final = 100
 PUSHING: Final = "pilothouse.pushing"
 LAST_LOOK_S: Final = 0.001
 """A call that waits is told more than one that does not: so it waits once more, if for nothing."""
+STEP: Final = 0.001
 ONLY_WHILE_WAITING: Final = (
     "A person is shown what the session asks only while a call waits: give waitSeconds"
 )
-INSTRUCTIONS: Final = (
-    "Operates Claude Code sessions on this machine. claude_start begins one and returns at once; "
-    "follow it with claude_status (give waitSeconds, and the last result's cursor as after). "
-    "When its status is awaiting_input, it asks: pass the question on to the user unless it is "
-    "yours to decide, and answer with claude_respond. claude_say goes on with any session, also "
-    "one that has ended."
+CLOSED: Final = (
+    f"A person was asked in a form and {problems.FORM_CLOSED}: ask them, do not decide for them"
 )
+OWN: Final = (
+    "the CLI that asks this is the one that calls: what it may do is not its own to decide. A "
+    "person answers in another face of Pilothouse, or in a form that another client shows"
+)
+NOT_CHECKED: Final = {
+    "behavior": "deny",
+    "message": "Nobody decided about this: Pilothouse has failed; its log says why. "
+    "It was not run.",
+}
 
 
 def create_server(
@@ -79,7 +87,7 @@ def create_server(
         "pilothouse",
         version=__version__,
         title="Pilothouse",
-        instructions=INSTRUCTIONS,
+        instructions=prompts.instructions(operator.answers),
         on_list_tools=face.list_tools,
         on_call_tool=face.call_tool,
         on_list_resources=resources.list,
@@ -89,12 +97,12 @@ def create_server(
         on_unsubscribe_resource=resources.unsubscribe,
         on_subscriptions_listen=resources.listen,
         on_list_prompts=prompts.list_prompts,
-        on_get_prompt=prompts.get,
+        on_get_prompt=prompts.getter(operator.who_answers),
     )
 
 
 class _Server(Server[Any]):
-    """Says of itself that its resources change."""
+    """Says of itself that its resources change, and nothing else does."""
 
     def create_initialization_options(
         self,
@@ -107,6 +115,26 @@ class _Server(Server[Any]):
             changing, experimental_capabilities, extensions
         )
 
+    def get_capabilities(
+        self,
+        notification_options: NotificationOptions | None = None,
+        experimental_capabilities: dict[str, dict[str, Any]] | None = None,
+        extensions: dict[str, dict[str, Any]] | None = None,
+        *,
+        protocol_version: str | None = None,
+    ) -> types.ServerCapabilities:
+        # From 2026-07-28 on the SDK says that whatever there is changes where anything may.
+        told = super().get_capabilities(
+            notification_options,
+            experimental_capabilities,
+            extensions,
+            protocol_version=protocol_version,
+        )
+        for each in (told.tools, told.prompts):
+            if each is not None:
+                each.list_changed = False
+        return told
+
 
 class _Call:
     """One request, as the operator sees it."""
@@ -116,11 +144,27 @@ class _Call:
         self.name = _name(ctx)
         self.default_cwd = default_cwd
         self.shows_forms = can_elicit(ctx.session)
+        self.act: Act | None = None
+        """What was done, once it was."""
+        self._before = self._last = 0.0
+        self._told = -STEP
 
     async def progress(self, done: float, total: float | None, message: str) -> None:
+        if done < self._last:
+            # It waits once more; but what is told has to grow within a call.
+            self._before = self._told
+        self._last = done
+        self._told = max(self._before + done, self._told + STEP)
+        total = None if total is None else max(self._before + total, self._told)
         # Whoever has gone needs to be told nothing.
         with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
-            await self._session.report_progress(done, total, writable(message))
+            await self._session.report_progress(self._told, total, writable(message))
+
+    def failed(self, why: str) -> Outcome:
+        """A tool error that says what was done before, so that nobody does it again."""
+        act = self.act
+        done = "" if act is None else DONE.get(act.tool, "Session {}: ").format(act.session_id)
+        return Outcome(structured={}, text=f"{done}{why}", is_error=True)
 
 
 def _name(ctx: Context) -> str:
@@ -138,14 +182,15 @@ class _Face:
         self._reach = reach
         self._cwd = default_cwd
         self._tools = tools
-        self._identity = identify()
+        self._identity = permission.identify()
         self.resources = Resources(reach)
 
     async def list_tools(
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
         """The tools this client has a use for."""
-        is_cli = _name(ctx) == CLAUDE_CODE
+        # The permission tool has to run beside the CLI that asks.
+        is_cli = _name(ctx) == CLAUDE_CODE and self._cwd is not None
         told = listed(permission_check=is_cli or not self._tools, tools=self._tools)
         return types.ListToolsResult(tools=[types.Tool.model_validate(each) for each in told])
 
@@ -160,21 +205,63 @@ class _Face:
             return await self._called(ctx, params, call)
         except MCPError:
             raise
+        except PilothouseError as error:
+            return _result(call.failed(problems.told(error)))
         except Exception:
             # The boundary: a fault of ours must not end the connection.
             log.exception("%s has failed", params.name)
             told = f"{params.name} has failed inside Pilothouse; its log says why"
-            return _result(Outcome(structured={}, text=told, is_error=True))
+            return _result(call.failed(told))
 
     async def _called(
         self, ctx: Context, params: types.CallToolRequestParams, call: _Call
     ) -> Result:
-        if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:
-            result = await self._in_rounds(ctx, params, call)
-        else:
-            result = await self._at_once(ctx, params, call)
+        answer = self._at_once if has_handshake(ctx) else self._in_rounds
+        result = await answer(ctx, params, call)
         await self.resources.wake(ctx)
         return result
+
+    async def _begin(self, params: types.CallToolRequestParams, call: _Call) -> Act | Outcome:
+        arguments = params.arguments or {}
+        if params.name == "claude_respond" and await self._asks_itself(arguments.get("id")):
+            return call.failed(OWN)
+        done = await self._operator.begin(params.name, arguments, call)
+        call.act = done if isinstance(done, Act) else None
+        return done
+
+    async def _asks_itself(self, question_id: object) -> bool:
+        """Whether a question is one of the CLI whose model calls here: of two ids it may have."""
+        if self._cwd is None or not isinstance(question_id, str):
+            return False
+        own = {self._identity, permission.beside(self._identity)}
+        with suppress(PilothouseError):
+            own.add((await self._status(self._identity)).session_id)
+        with suppress(PilothouseError):
+            question = await self._reach.ask(lambda engine: engine.question(question_id))
+            return question.session_id in own
+        return False
+
+    async def _status(self, session_id: str) -> Status:
+        return await self._reach.ask(lambda engine: engine.status(session_id))
+
+    async def _asks(self, act: Act) -> Sequence[Question]:
+        """What the session asks now, if the call waits and somebody could answer it meanwhile."""
+        if not act.wait_s:
+            return ()
+        try:
+            return (await self._status(act.session_id)).questions
+        except PilothouseError:
+            # It is on disk alone, say: who finishes the call tells.
+            return ()
+
+    async def _finished(self, act: Act, closed: Collection[str], call: _Call) -> Outcome:
+        """Finish a call; of a question whose form was closed it is told that this is no answer."""
+        outcome = await self._operator.finish(act, call)
+        if not any(each.id in closed for each in outcome.questions):
+            return outcome
+        wait_s = min(act.wait_s, LAST_LOOK_S)
+        told = {**act.told, "note": CLOSED}
+        return await self._operator.finish(replace(act, after=None, wait_s=wait_s, told=told), call)
 
     # Versions with a handshake: forms are pushed whenever there is something to ask
 
@@ -182,41 +269,45 @@ class _Face:
         self, ctx: Context, params: types.CallToolRequestParams, call: _Call
     ) -> types.CallToolResult:
         pushing = self._pushing(ctx)
-        with nullcontext() if pushing is None else pushing.calling():
-            done = await self._operator.begin(params.name, params.arguments or {}, call)
+        if pushing is None:
+            return _result(await self._alone(params, call))
+        with pushing.calling(_channel(ctx, ctx.request_id)) as dealt_with:
+            done = await self._begin(params, call)
             if isinstance(done, Outcome):
                 return _result(done)
-            if pushing is not None:
-                for session_id in _sessions(done):
-                    pushing.follow(session_id)
-            outcome = await self._while_asked(pushing, done, call)
-            return _result(outcome)
+            for session_id in _sessions(done):
+                pushing.follow(session_id)
+            return _result(await self._while_asked(_Asked(pushing, dealt_with), done, call))
 
-    async def _while_asked(self, pushing: Pushing | None, act: Act, call: _Call) -> Outcome:
+    async def _alone(self, params: types.CallToolRequestParams, call: _Call) -> Outcome:
+        """Of a client that shows no forms."""
+        done = await self._begin(params, call)
+        return done if isinstance(done, Outcome) else await self._operator.finish(done, call)
+
+    async def _while_asked(self, asked: _Asked, act: Act, call: _Call) -> Outcome:
         """Finish a call. One that waits goes on waiting while a person has the form before them."""
         ends = anyio.current_time() + act.wait_s
-        outcome = await self._operator.finish(act, call)
-        asked: set[str] = set()
-        while pushing is not None and anyio.current_time() < ends:
-            new = {each.id for each in outcome.questions} - asked
-            if not new:
-                break
-            asked |= new
-            with anyio.move_on_after(ends - anyio.current_time()):
-                await pushing.settled(act.session_id, outcome.questions)
-            left = max(ends - anyio.current_time(), LAST_LOOK_S)
-            outcome = await self._operator.finish(replace(act, wait_s=left), call)
+        questions = await self._asks(act)
+        outcome: Outcome | None = None
+        while outcome is None or (act.wait_s and asked.has_new(questions)):
+            left = ends - anyio.current_time()
+            if act.wait_s and await asked.settle(act.session_id, questions, left, call):
+                act = replace(act, after=None)
+            left = ends - anyio.current_time()
+            wait_s = max(left, LAST_LOOK_S) if act.wait_s else 0
+            outcome = await self._finished(replace(act, wait_s=wait_s), asked.closed, call)
+            questions = outcome.questions if left > 0 else ()
         return outcome
 
     def _pushing(self, ctx: Context) -> Pushing | None:
         """The forms of this connection, which end with it; None: the client shows none."""
         if not can_elicit(ctx.session):
             return None
-        # The SDK gives handlers no other way to what lasts as long as the client is there.
-        connection = ctx.session._connection  # pyright: ignore[reportPrivateUsage]
+        connection = connection_of(ctx)
         held: Pushing | None = connection.state.get(PUSHING)
         if held is None:
-            held = connection.state[PUSHING] = Pushing(self._reach, ctx.session, _name(ctx))
+            held = Pushing(self._reach, _channel(ctx), _name(ctx))
+            connection.state[PUSHING] = held
             connection.exit_stack.push_async_callback(held.aclose)
         return held
 
@@ -225,53 +316,122 @@ class _Face:
     async def _in_rounds(
         self, ctx: Context, params: types.CallToolRequestParams, call: _Call
     ) -> Result:
-        try:
-            this = await self._this_round(ctx, params, call)
-        except PilothouseError as error:
-            return _result(Outcome(structured={}, text=problems.told(error), is_error=True))
+        this = await self._this_round(ctx, params, call)
         if isinstance(this, Outcome):
             return _result(this)
-        # Whom a waiting call can ask is asked before it tells anything.
+        # Whom a waiting call can ask is asked before it waits, and before it tells anything.
+        if requests := _requests(ctx, this, await self._asks(this.act)):
+            return requests
         call.shows_forms = call.shows_forms and not this.act.wait_s
-        outcome = await self._operator.finish(this.act, call)
-        if not this.may_ask or not can_elicit(ctx.session):
-            return _result(outcome)
-        pages = can_open_pages(ctx.session)
-        requests = required(outcome.questions, this.noted, pages=pages)
-        if not requests:
-            return _result(outcome)
-        state = this.asked().sealed()
-        return types.InputRequiredResult(input_requests={**requests}, request_state=state)
+        outcome = await self._finished(this.act, this.closed, call)
+        return _requests(ctx, this, outcome.questions) or _result(outcome)
 
     async def _this_round(
         self, ctx: Context, params: types.CallToolRequestParams, call: _Call
     ) -> Round | Outcome:
         if params.request_state is not None:
             this = Round.opened(params.request_state, params.name)
-            return this.answered(await take(self._reach, params.input_responses, call.name))
+            call.act = this.act
+            return await self._answered(ctx, this, params.input_responses, call)
         if params.input_responses:
             raise UsageError("inputResponses came without the requestState they belong to")
-        done = await self._operator.begin(params.name, params.arguments or {}, call)
+        done = await self._begin(params, call)
         if isinstance(done, Outcome):
             return done
         if done.tool == "claude_start" and not done.wait_s and can_elicit(ctx.session):
             done = replace(done, told={**done.told, "note": ONLY_WHILE_WAITING})
         return Round(act=done)
 
+    async def _answered(
+        self,
+        ctx: Context,
+        this: Round,
+        responses: Mapping[str, types.InputResponse] | None,
+        call: _Call,
+    ) -> Round:
+        if not can_elicit(ctx.session):
+            raise UsageError(
+                "a client that shows no forms has nobody's answers to bring; "
+                "claude_status tells what the session asks"
+            )
+        taken = await take(
+            self._reach, responses, call.name, asked=this.asked, session_id=this.act.session_id
+        )
+        return this.answered(taken.noted, taken.closed)
+
     # For CLIs that somebody else started
 
     async def _check_permission(
         self, ctx: Context, params: types.CallToolRequestParams, call: _Call
     ) -> types.CallToolResult:
-        told = await check(
-            self._reach,
-            params.arguments,
-            ctx.meta,
-            identity=self._identity,
-            cwd=self._cwd,
-            progress=call.progress,
-        )
-        return types.CallToolResult(content=[types.TextContent(type="text", text=told)])
+        try:
+            # What cannot be written could be decided, but nobody be told.
+            json.encode(params.arguments)
+            told = await permission.check(
+                self._reach,
+                params.arguments,
+                ctx.meta,
+                identity=self._identity,
+                cwd=self._cwd,
+                progress=call.progress,
+            )
+        except Exception:
+            # The boundary: nothing runs because something has failed here.
+            log.exception("a permission could not be checked")
+            told = json.encode(NOT_CHECKED).decode()
+        return types.CallToolResult(content=[types.TextContent(type="text", text=writable(told))])
+
+
+class _Asked:
+    """What the person before a client is asked while one call waits."""
+
+    def __init__(self, pushing: Pushing, dealt_with: Mapping[str, bool]) -> None:
+        self._pushing = pushing
+        self._dealt_with = dealt_with
+        self._seen: set[str] = set()
+
+    @property
+    def closed(self) -> set[str]:
+        """Questions whose form was closed without an answer."""
+        return {each for each, answered in self._dealt_with.items() if not answered}
+
+    def has_new(self, questions: Sequence[Question]) -> bool:
+        return any(each.id not in self._seen for each in questions)
+
+    async def settle(
+        self, session_id: str, questions: Sequence[Question], within: float, call: _Call
+    ) -> bool:
+        """Wait until nobody has one of these before them; whether somebody dealt with one."""
+        new = {each.id for each in questions} - self._seen
+        self._seen |= new
+        if new:
+            with anyio.move_on_after(within):
+                async with telling(call.progress, within, ASKING):
+                    await self._pushing.settled(session_id, questions)
+        return not new.isdisjoint(self._dealt_with)
+
+
+def _channel(ctx: Context, call: types.RequestId | None = None) -> Channel:
+    """The way to a client beside its calls, or along with one."""
+    scope: Mapping[str, Any] = getattr(ctx.request, "scope", {})
+    reaches = scope.get(REACHES)
+    if reaches is None:
+        return Channel(ctx.session, call)
+    session_id = connection_of(ctx).session_id
+    return Channel(ctx.session, call, lambda: reaches(session_id, call))
+
+
+def _requests(
+    ctx: Context, this: Round, questions: Sequence[Question]
+) -> types.InputRequiredResult | None:
+    """What the client is to ask a person, if there is something, and it may be asked."""
+    if not this.may_ask or not can_elicit(ctx.session):
+        return None
+    requests = required(questions, this.noted, pages=can_open_pages(ctx.session))
+    if not requests:
+        return None
+    state = this.asking(requests).sealed()
+    return types.InputRequiredResult(input_requests={**requests}, request_state=state)
 
 
 def _sessions(act: Act) -> list[str]:

@@ -6,11 +6,13 @@ whoever started this process. So no thread is ever stuck in one of them, and the
 
 from __future__ import annotations
 
+import json
 import logging
 import os
+import re
 import select
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 import anyio
 import anyio.lowlevel
@@ -24,6 +26,8 @@ from pydantic import ValidationError
 __all__ = ["serve"]
 
 CHUNK: Final = 1 << 16
+KEPT: Final = 1024
+"""Bytes of a line that is too long: enough to see whose answer it wants."""
 GRACE: Final = 2.0
 """How long the last messages may take to be read once everything else has ended."""
 
@@ -78,16 +82,16 @@ async def _next_chunk(descriptor: int) -> bytes:
 
 
 async def _take(
-    line: bytes | None,
+    line: bytes | TooLong,
     longest: int,
     incoming: ObjectSendStream[SessionMessage | Exception],
     answers: Sent,
 ) -> None:
-    if line is None:
+    if isinstance(line, TooLong):
         told = f"a line may have {longest} bytes at most (the setting body_limit)"
-        await answers.send(_refusal(None, types.INVALID_REQUEST, told))
-        return
-    message = read_message(line)
+        message = _refused(_seen(line.beginning), types.INVALID_REQUEST, told)
+    else:
+        message = read_message(line)
     if isinstance(message, SessionMessage):
         if isinstance(message.message, types.JSONRPCError) and message.message.id is None:
             return  # it could not read something of ours; there is nothing to add
@@ -96,15 +100,21 @@ async def _take(
         await answers.send(SessionMessage(message))
 
 
+class TooLong(NamedTuple):
+    """A line of which the beginning alone was kept."""
+
+    beginning: bytes
+
+
 class Lines:
-    """Cuts bytes into lines; one that is too long is None, and so is nothing of it kept."""
+    """Cuts bytes into lines; of one that is too long next to nothing is kept."""
 
     def __init__(self, longest: int) -> None:
         self._longest = longest
         self._begun = bytearray()
         self._is_too_long = False
 
-    def feed(self, chunk: bytes) -> Iterator[bytes | None]:
+    def feed(self, chunk: bytes) -> Iterator[bytes | TooLong]:
         *ended, rest = chunk.split(b"\n")
         for piece in ended:
             self._add(piece)
@@ -112,20 +122,21 @@ class Lines:
         self._add(rest)
 
     def _add(self, piece: bytes) -> None:
-        if len(self._begun) + len(piece) > self._longest:
+        if not self._is_too_long and len(self._begun) + len(piece) > self._longest:
             self._is_too_long = True
-            self._begun.clear()
-        if not self._is_too_long:
-            self._begun += piece
+            del self._begun[KEPT:]
+        room = KEPT - len(self._begun) if self._is_too_long else len(piece)
+        self._begun += piece[: max(room, 0)]
 
-    def _end(self) -> bytes | None:
-        line = None if self._is_too_long else bytes(self._begun)
+    def _end(self) -> bytes | TooLong:
+        line = bytes(self._begun)
+        ended = TooLong(line) if self._is_too_long else line
         self._begun.clear()
         self._is_too_long = False
-        return line
+        return ended
 
 
-def read_message(line: bytes) -> SessionMessage | types.JSONRPCError | None:
+def read_message(line: bytes) -> Read:
     """A message, the answer to what is none, or None where nothing is to be said."""
     if not line.strip():
         return None
@@ -139,19 +150,72 @@ def read_message(line: bytes) -> SessionMessage | types.JSONRPCError | None:
     return SessionMessage(message)
 
 
-def _fault(line: bytes) -> types.JSONRPCError | None:
+Read = SessionMessage | types.JSONRPCError | None
+
+
+def _fault(line: bytes) -> Read:
     try:
         given = msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _error(None, types.PARSE_ERROR, "Parse error: a line is one JSON-RPC message")
-    members = cast("dict[str, Any]", given) if isinstance(given, dict) else {}
-    if "method" not in members and ("result" in members or "error" in members):
-        # Who answers wrongly is not answered, or two of a kind would never end.
-        return None
+        told = "Parse error: a line is one JSON-RPC message"
+        return _refused(_read_leniently(line), types.PARSE_ERROR, told)
+    told = "Invalid request: jsonrpc, id, method or params is not what JSON-RPC 2.0 has there"
+    return _refused(_object(given), types.INVALID_REQUEST, told)
+
+
+def _refused(members: dict[str, Any], code: int, told: str) -> Read:
+    """What becomes of a message with these members: who asks is answered, by its id if it has one.
+
+    Who answers wrongly is not, or two of a kind would never end. But whoever waits here for that
+    answer gets no other, and learns of it.
+    """
     known = members.get("id")
     request_id = known if isinstance(known, str | int) and not isinstance(known, bool) else None
-    told = "Invalid request: jsonrpc, id, method or params is not what JSON-RPC 2.0 has there"
-    return _error(request_id, types.INVALID_REQUEST, told)
+    error = _error(request_id, code, told)
+    if "method" in members or not members.keys() & {"result", "error"}:
+        return error
+    return None if request_id is None else SessionMessage(error)
+
+
+def _read_leniently(line: bytes) -> dict[str, Any]:
+    try:
+        # It takes halves of surrogate pairs.
+        return _object(json.loads(line))
+    except (ValueError, RecursionError):
+        return _seen(line[:KEPT])
+
+
+def _object(given: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+
+
+TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[{}\[\]:,"]|[^\s{}\[\]:,"]+')
+
+
+def _seen(beginning: bytes) -> dict[str, Any]:
+    """The members of an object that the beginning of a line shows.
+
+    Nothing, if it does not show whether it asks or answers: both have ids, of different people.
+    """
+    found: dict[str, Any] = {}
+    depth, name, is_value = 0, b"", False
+    for each in TOKEN.finditer(beginning):
+        token = each[0]
+        if token == b'"' or each.end() == len(beginning):
+            break  # it may go on
+        if is_value:
+            found.setdefault(str(_plain(name)), _plain(token))
+        is_value = depth == 1 and token == b":"
+        name = name if is_value else token
+        depth += (token in b"{[") - (token in b"}]")
+    return found if found.keys() & {"method", "result", "error"} else {}
+
+
+def _plain(token: bytes) -> str | int | None:
+    try:
+        return msgspec.json.decode(token, type=str | int)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
 
 
 def _members(line: bytes) -> dict[str, Any]:
@@ -161,10 +225,6 @@ def _members(line: bytes) -> dict[str, Any]:
 def _error(request_id: str | int | None, code: int, told: str) -> types.JSONRPCError:
     error = types.ErrorData(code=code, message=told)
     return types.JSONRPCError(jsonrpc="2.0", id=request_id, error=error)
-
-
-def _refusal(request_id: str | int | None, code: int, told: str) -> SessionMessage:
-    return SessionMessage(_error(request_id, code, told))
 
 
 # What the client is told

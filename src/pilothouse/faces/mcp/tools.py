@@ -128,8 +128,8 @@ ACTED: Final[Schema] = {"sessionId": STRING, "status": STATUS, "cursor": COUNT}
 START: Final = _tool(
     "claude_start",
     "Start a Claude Code session",
-    "Start a Claude Code session with a prompt. It goes on by itself; follow it with "
-    "claude_status. What is left out is as Claude Code is configured.",
+    "Start a Claude Code session. It goes on by itself; follow it with claude_status. What is left "
+    "out is as Claude Code is configured.",
     _object(
         {
             "prompt": _text("The task"),
@@ -243,7 +243,8 @@ STATUS_TOOL: Final = _tool(
 RESPOND: Final = _tool(
     "claude_respond",
     "Answer what a session asks",
-    "Answer a pending question: one answer per question, from its options.",
+    "Answer a pending question: one answer per question, from its options. Refused where only a "
+    "person may answer.",
     _object(
         {
             "sessionId": SESSION,
@@ -253,8 +254,9 @@ RESPOND: Final = _tool(
                 "items": STRING,
                 "minItems": 1,
                 "description": "Tool: allow, deny, 'deny: reason', always. Plan: approve, reject, "
-                "approve_accept_edits, 'revise: what to change', clear_context. Question: a label, "
-                "several joined by ', ' where multiSelect, your own words, or skip",
+                "approve_accept_edits, 'revise: what to change', clear_context (a new session "
+                "implements it and accepts every edit). Question: a label, several joined by ', ' "
+                "where multiSelect, your own words, or skip",
             },
             "updatedInput": {
                 "type": "object",
@@ -327,8 +329,7 @@ TOOLS: Final = (START, SAY, STATUS_TOOL, RESPOND, INTERRUPT, LIST)
 PERMISSION_CHECK: Final = _tool(
     "permission_check",
     "Ask a person for permission",
-    "For Claude Code's --permission-prompt-tool, not for models: asks the people at Pilothouse "
-    "whether a tool may run.",
+    "For Claude Code's --permission-prompt-tool, not for models.",
     {
         "type": "object",
         "properties": {"tool_name": STRING, "input": {"type": "object"}, "tool_use_id": STRING},

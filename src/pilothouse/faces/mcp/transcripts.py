@@ -13,6 +13,7 @@ import msgspec
 from pilothouse.sessions.contract import Batch, Engine, Event
 
 from .reaching import Reach
+from .texts import list_of, members_of
 
 __all__ = ["LIMIT", "Piece", "Transcript", "joined", "piece_of", "read_back"]
 
@@ -154,13 +155,13 @@ def _told(event: Event, body: Json) -> tuple[str, list[str]]:
         return _line(body)
     if event.kind == "prompt.said":
         by = "Pilothouse" if body.get("by") == "engine" else "Person"
-        return f"{by}, {_when(event.at)}", [_words(body.get("content"))]
+        return f"{by}, {_minute(event.at)}", [_words(body.get("content"))]
     return "", [*_note(event.kind, body)]
 
 
 def _line(line: Json) -> tuple[str, list[str]]:
     """A line of the CLI's: what the model says and does, and what its tools give back."""
-    blocks = _blocks(_member(line.get("message")).get("content"))
+    blocks = _blocks(members_of(line.get("message")).get("content"))
     agent = " (subagent)" if line.get("parent_tool_use_id") else ""
     match line.get("type"):
         case "assistant":
@@ -192,7 +193,7 @@ def _note(kind: str, body: Json) -> Iterator[str]:
     """A record of the engine's."""
     match kind:
         case "question.opened":
-            yield from _question(_member(body.get("question")))
+            yield from _question(members_of(body.get("question")))
         case "question.closed" | "question.decided":
             yield _closed(body)
         case "cli.started" if not body.get("resumed"):
@@ -219,7 +220,7 @@ def _question(question: Json) -> Iterator[str]:
 
 
 def _closed(body: Json) -> str:
-    answer = dict(_member(body.get("answer")))
+    answer = dict(members_of(body.get("answer")))
     if not answer:
         return f"**Not answered:** {body.get('state')}. {_line_of(body.get('because'))}".rstrip()
     kind = answer.pop("kind", "")
@@ -242,12 +243,7 @@ def _words(content: Any) -> str:
 def _blocks(value: Any) -> list[Json]:
     if isinstance(value, str):
         return [{"type": "text", "text": value}]
-    several = cast("list[Any]", value) if isinstance(value, list) else []
-    return [cast("Json", each) for each in several if isinstance(each, dict)]
-
-
-def _member(value: Any) -> Json:
-    return cast("Json", value) if isinstance(value, dict) else {}
+    return [cast("Json", each) for each in list_of(value) if isinstance(each, dict)]
 
 
 def _short(text: str, longest: int) -> str:
@@ -281,5 +277,5 @@ def _ticks(text: str, least: int) -> str:
     return "`" * count
 
 
-def _when(at: int) -> str:
+def _minute(at: int) -> str:
     return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Awaitable, Callable
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing, asynccontextmanager
 from typing import Final
 
 import anyio
@@ -15,13 +15,14 @@ from pilothouse.sessions.contract import Batch, Event, Status
 
 from .reaching import Reach
 
-__all__ = ["Progress", "wait"]
+__all__ = ["ASKING", "Progress", "telling", "wait"]
 
 Progress = Callable[[float, float | None, str], Awaitable[None]]
 """How long it has waited, how long it will at most, and what goes on."""
 
 TICK_S: Final = 5.0
 AGAIN_S: Final = 0.1
+ASKING: Final = "waits for an answer"
 LINE: Final = 200
 """Characters of what is told of the work."""
 AT_REST: Final = ("done", "error", "interrupted")
@@ -129,6 +130,15 @@ async def _status(reach: Reach, session_id: str) -> Status:
     return await reach.ask(lambda engine: engine.status(session_id))
 
 
+@asynccontextmanager
+async def telling(progress: Progress, total: float, doing: str) -> AsyncGenerator[None]:
+    """Tell this at once, and now and then as long as it lasts."""
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_Telling(progress, total, doing).run)
+        yield
+        tasks.cancel_scope.cancel()
+
+
 class _Telling:
     """Tells the caller how it goes: at once, at every change, and now and then."""
 
@@ -155,7 +165,7 @@ class _Telling:
 
 def _doing(status: Status) -> str:
     if status.state == "awaiting_input":
-        return "waits for an answer"
+        return ASKING
     if status.running_tools:
         tool = status.running_tools[-1]
         return f"{tool.name}: {tool.detail}"[:LINE] if tool.detail else tool.name

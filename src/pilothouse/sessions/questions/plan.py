@@ -33,7 +33,11 @@ def ways(plan: str | None, *, bypass_allowed: bool, editable: bool = True) -> li
         _way("revise_plan", "Revise it, with feedback", needs=["feedback"]),
         _way("reject_plan", "Reject it", needs=["reason"]),
         _way("reject_plan", "Reject it, and stop", id="reject_and_stop", stop=True),
-        _way("clear_context", "Clear the context and implement it", mode="acceptEdits"),
+        _way(
+            "clear_context",
+            "Clear the context, implement it, accept edits",
+            mode="acceptEdits",
+        ),
         *bypass,
     ]
 

@@ -11,8 +11,8 @@ import pytest
 from msgspec.structs import replace
 
 from pilothouse import errors
-from pilothouse.faces.mcp import eliciting
-from pilothouse.faces.mcp.eliciting import Pushing
+from pilothouse.faces.mcp import pushing as module
+from pilothouse.faces.mcp.pushing import Channel, Pushing
 from pilothouse.faces.mcp.reaching import Reach
 from pilothouse.sessions.answers import Allow, Choose, Deny, Fill, RevisePlan
 from pilothouse.sessions.contract import Batch, Gap
@@ -53,7 +53,7 @@ def face(engine: Engine) -> Face:
 @pytest.fixture
 def long_after(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever happens to a form is long after the last call."""
-    monkeypatch.setattr(eliciting, "SWEPT_WITHIN", 0.0)
+    monkeypatch.setattr(module, "SWEPT_WITHIN", 0.0)
 
 
 async def test_a_question_that_opens_is_a_form_at_once(engine: Engine, face: Face) -> None:
@@ -78,14 +78,30 @@ async def test_a_question_that_was_open_before_is_a_form_too(engine: Engine, fac
     assert engine.given[0][1] == Deny(reason="No")
 
 
-async def test_a_question_whose_cli_has_died_is_no_form(engine: Engine, face: Face) -> None:
-    engine.close(engine.ask(), decidable=True)
-    person = Person()
+async def test_a_question_whose_cli_has_died_is_a_form_until_somebody_decides(
+    engine: Engine, face: Face
+) -> None:
+    first, second = engine.ask(), engine.ask()
+    engine.close(first, decidable=True)
+    held = asyncio.Event()
+
+    async def later(params: Any) -> Any:
+        await held.wait()
+        return ACCEPT
+
+    person = Person(later)
     async with face.client(person) as client:
         await touch(client)
-        engine.ask()
-        form = await person.sees(1)
-    assert form.message.startswith("Run `command 2`")
+        await person.sees(1)
+        engine.close(second, decidable=True)
+        await settled()
+        held.set()
+        await engine.until(lambda: bool(engine.given))
+        await person.sees(2)
+        engine.tell("one", "question.decided")
+        await settled()
+        assert person.withdrawn == 0
+    assert [each[0] for each in engine.given] == ["q-1"]
 
 
 async def test_the_session_of_somebody_else_is_not_shown(engine: Engine, face: Face) -> None:
@@ -95,6 +111,17 @@ async def test_the_session_of_somebody_else_is_not_shown(engine: Engine, face: F
         engine.ask("another")
         await settled()
     assert person.seen == []
+
+
+async def test_a_session_is_followed_by_its_own_name(engine: Engine, face: Face) -> None:
+    engine.names = {"its conversation": "one"}
+    person = Person(ACCEPT)
+    async with face.client(person) as client:
+        await touch(client, "its conversation")
+        await settled()
+        engine.ask("one")
+        await engine.until(lambda: bool(engine.given))
+    assert len(person.seen) == 1
 
 
 async def test_forms_come_one_at_a_time_the_oldest_first(engine: Engine, face: Face) -> None:
@@ -120,7 +147,7 @@ async def test_forms_come_one_at_a_time_the_oldest_first(engine: Engine, face: F
 
 
 async def test_the_first_in_rank_is_let_in_and_who_leaves_is_passed_over() -> None:
-    turns, order = eliciting._Turns(), list[int]()
+    turns, order = module._Turns(), list[int]()
 
     async def wait(rank: int) -> None:
         async with turns.turn(rank):
@@ -530,14 +557,14 @@ async def test_what_was_declined_stays_so_although_it_could_not_be_watched(
 
 async def test_after_a_gap_the_questions_are_looked_at_again(engine: Engine, face: Face) -> None:
     batch = Batch(events=[], cursor=9, gaps=[Gap(first=1, last=8, count=8, reason="retention")])
-    assert eliciting._is_about_questions(batch)
-    assert not eliciting._is_about_questions(replace(batch, gaps=[]))
+    assert module._is_about_questions(batch)
+    assert not module._is_about_questions(replace(batch, gaps=[]))
 
 
 async def test_of_too_many_sessions_the_oldest_is_let_go(
     engine: Engine, face: Face, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(eliciting, "FOLLOWED", 2)
+    monkeypatch.setattr(module, "FOLLOWED", 2)
     person = Person()
     async with face.client(person) as client:
         for session_id in ("one", "two", "one", "three"):
@@ -552,7 +579,8 @@ async def test_of_too_many_sessions_the_oldest_is_let_go(
 
 async def test_nothing_is_followed_after_the_end(engine: Engine) -> None:
     session: Any = SimpleNamespace(protocol_version="2025-11-25")
-    pushing = Pushing(Reach(lambda: asyncio.sleep(0, engine)), session, "tests")  # type: ignore[arg-type]
+    reach = Reach(lambda: asyncio.sleep(0, engine))  # type: ignore[arg-type]
+    pushing = Pushing(reach, Channel(session), "tests")
     await pushing.aclose()
     pushing.follow("one")
     await settled()
