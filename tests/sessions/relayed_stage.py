@@ -6,7 +6,6 @@ Everything behind the door is real; `played_relays` has what is before it.
 from __future__ import annotations
 
 import asyncio
-import gc
 import logging
 import sqlite3
 from collections.abc import AsyncGenerator, Sequence
@@ -51,7 +50,7 @@ class RelayedStage(Stage):
         self._wires: set[Wire] = set()
         self._kept: asyncio.Future[None] | None = None
         self._never_kept: list[asyncio.Future[None]] = []
-        self._is_haunted = False
+        self._ghosts: set[asyncio.Task[Any]] = set()
 
     # Relays
 
@@ -111,17 +110,8 @@ class RelayedStage(Stage):
         for follower in self.followers:
             follower.follow(self.engine)
         self.doors = doors
-        self._lay_ghost()
         for relay in list(self.relays.values()):
             relay.find_door()
-
-    def _lay_ghost(self) -> None:
-        """Forget an engine that was killed in mid-write: what it never ended is nobody's fault."""
-        if self._is_haunted:
-            before = list(self.failures)
-            gc.collect()
-            self.failures[:] = before
-            self._is_haunted = False
 
     async def close(self) -> None:
         """End the engine in order; its CLIs go on."""
@@ -164,7 +154,8 @@ class RelayedStage(Stage):
         if is_frozen:
             # That nothing could be kept is a ghost's complaint.
             self.failures[:] = before
-            self._is_haunted = True
+            # So is what it never ended, which would be missed when it is collected.
+            self._ghosts |= asyncio.all_tasks()
 
     def freeze(self, after: int) -> None:
         """From now on, keep that many posts and no more: the next thing is a crash."""
