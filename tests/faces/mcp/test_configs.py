@@ -71,4 +71,4 @@ def test_without_a_program_the_interpreter_runs_the_package(
     monkeypatch.setattr(sys, "argv", ["/somewhere/__main__.py"])
     monkeypatch.setattr(sys, "executable", str(tmp_path / "python"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert command_of("mcp") == [str(tmp_path / "python"), "-m", "pilothouse", "mcp"]
+    assert command_of("mcp") == [str(tmp_path / "python"), "-P", "-m", "pilothouse", "mcp"]

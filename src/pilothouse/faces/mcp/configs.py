@@ -73,10 +73,10 @@ def command_of(*arguments: str) -> list[str]:
         return [str(started.absolute()), *arguments]
     installed = Path(sys.executable).with_name(NAME)
     found = str(installed) if installed.is_file() else shutil.which(NAME)
-    program = (
-        [sys.executable, "-m", "pilothouse"] if found is None else [str(Path(found).absolute())]
-    )
-    return [*program, *arguments]
+    if found is not None:
+        return [str(Path(found).absolute()), *arguments]
+    # A client starts it anywhere: nothing there may pass for this package.
+    return [sys.executable, "-P", "-m", "pilothouse", *arguments]
 
 
 def config_of(name: str, command: Sequence[str]) -> Config:
