@@ -211,6 +211,7 @@ async def test_a_client_of_an_older_version_gets_what_that_has() -> None:
 
     engine = Engine()
     engine.ask(question=posed(asked(COLOUR, SAILS)))
+    # Stand-ins that have as much of an engine and a session as is used here.
     reach = Reach(lambda: asyncio.sleep(0, engine))  # type: ignore[arg-type]
     pushing = Pushing(reach, Channel(Session()), "tests")  # type: ignore[arg-type]
     pushing.follow("one")

@@ -51,6 +51,7 @@ class Person:
         self.forms.append(params)
         self.saw.set()
         try:
+            # Nobody sets it: such a wait has no value, and only its end by force counts.
             return self._does or await asyncio.Event().wait()  # type: ignore[return-value]
         except asyncio.CancelledError:
             self.lost.set()

@@ -292,6 +292,7 @@ async def test_a_session_that_nobody_uses_ends() -> None:
     async with placed(idle_s=0.01) as place, place.raw() as http:
         await shake_hands(http, place)
         async with asyncio.timeout(DEADLINE):
+            # Only another request tells that it has ended.
             while (await http.post(place.url, json=LIST)).status_code != 404:  # noqa: ASYNC110
                 await asyncio.sleep(0.05)  # longer than it may be idle
 

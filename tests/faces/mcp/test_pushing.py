@@ -579,6 +579,7 @@ async def test_of_too_many_sessions_the_oldest_is_let_go(
 
 async def test_nothing_is_followed_after_the_end(engine: Engine) -> None:
     session: Any = SimpleNamespace(protocol_version="2025-11-25")
+    # A stand-in that has as much of an engine as is used here.
     reach = Reach(lambda: asyncio.sleep(0, engine))  # type: ignore[arg-type]
     pushing = Pushing(reach, Channel(session), "tests")
     await pushing.aclose()
