@@ -19,6 +19,7 @@ from pilothouse.testing.scenario import AnyReply, ModelRequest, Reply, Scenario,
 from pilothouse.testing.scenario import reply as says
 from pilothouse.testing.scenario import tool as calls
 from pilothouse.testing.served_model import ServedModel
+from tests.questions import COLOUR
 from tests.real.answering import Handler
 from tests.real.desk import CACHE, NEWEST
 from tests.server.conftest import DEADLINE, Machine
@@ -30,15 +31,6 @@ pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.real]
 
 PREFIX = "mcp__pilothouse__"
 PLAN = "# Plan\n\n1. Take the depth\n2. Paint the buoy\n"
-COLOUR = {
-    "question": "Which colour?",
-    "header": "Colour",
-    "options": [
-        {"label": "Red", "description": "like a buoy"},
-        {"label": "Blue", "description": "like the sea"},
-    ],
-    "multiSelect": False,
-}
 ANSWERS = {"plan_approval": "approve", "tool_approval": "allow", "question": "Blue"}
 DRIVEN = (
     says("I think it over.", calls("Write", file_path="{{plan_file}}", content=PLAN)),

@@ -7,28 +7,9 @@ from typing import Any
 
 from pilothouse import Allow, Answers, Deny, QuestionRequest, Skip
 from pilothouse.testing.scenario import reply, tool
+from tests.questions import COLOUR, TOPPINGS
 from tests.real.answering import Handler, results
 from tests.real.desk import DEADLINE, NEWEST, Desk, Setup
-
-COLOUR = {
-    "question": "Which colour?",
-    "header": "Colour",
-    "options": [
-        {"label": "Red", "description": "like a buoy"},
-        {"label": "Blue", "description": "like the sea"},
-    ],
-    "multiSelect": False,
-}
-TOPPINGS = {
-    "question": "Which toppings?",
-    "header": "Toppings",
-    "options": [
-        {"label": "Ham", "description": "salty"},
-        {"label": "Olives", "description": "green"},
-        {"label": "Corn", "description": "sweet"},
-    ],
-    "multiSelect": True,
-}
 
 
 async def asked(desk: Setup, answer: Any, *questions: Any, **options: Any) -> tuple[Desk, Handler]:

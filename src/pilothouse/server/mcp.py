@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pilothouse.faces.mcp.reaching import Reach
     from pilothouse.sessions.contract import Engine
 
-__all__ = ["McpOverHttp", "run_stdio"]
+__all__ = ["Lent", "McpOverHttp", "run_stdio"]
 
 ENDING_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -221,7 +221,7 @@ class McpOverHttp:
         await reach.aclose()
 
     async def _lend(self) -> Engine:
-        return cast("Engine", _Lent(self._engine))
+        return cast("Engine", Lent(self._engine))
 
     def _refuse(self) -> None:
         self._ending.set()
@@ -238,8 +238,8 @@ def _import_http() -> Any:
     return import_module("pilothouse.faces.mcp.http")
 
 
-class _Lent:
-    """The server's own engine, which does not end with a face of it."""
+class Lent:
+    """An engine that does not end with a face of it."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine

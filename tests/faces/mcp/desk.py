@@ -12,23 +12,10 @@ from mcp import Client
 from pilothouse.faces.mcp.operating import Operator
 from pilothouse.faces.mcp.reaching import Reach
 from pilothouse.faces.mcp.server import create_server
-from pilothouse.sessions.contract import Engine
+from pilothouse.server.mcp import Lent
 from tests.sessions.engine.house import House
 
 MODERN = "2026-07-28"
-
-
-class Lent:
-    """An engine that does not end with whoever has reached it."""
-
-    def __init__(self, engine: Engine) -> None:
-        self._engine = engine
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._engine, name)
-
-    async def aclose(self) -> None:
-        return
 
 
 class Desk:

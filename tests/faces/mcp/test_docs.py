@@ -23,6 +23,7 @@ from pilothouse.sessions.contract import Question
 from pilothouse.testing.scenario import gate, reply, tool
 from tests.faces.mcp.conftest import Desks
 from tests.faces.mcp.desk import MODERN, Caller, Desk, text_of
+from tests.questions import COLOUR
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/mcp.md"
 DEADLINE = 30
@@ -34,15 +35,6 @@ EXIT = reply(tool("ExitPlanMode"))
 WRITE_NOTE = reply(tool("Write", file_path="{{cwd}}/note.txt", content="noted"))
 TOUCH = reply(tool("Bash", command="touch done.txt", description="Make a file"))
 
-COLOUR = {
-    "question": "Which colour?",
-    "header": "Colour",
-    "options": [
-        {"label": "Red", "description": "like a buoy"},
-        {"label": "Blue", "description": "like the sea"},
-    ],
-    "multiSelect": False,
-}
 PARTS = {
     "question": "Which parts?",
     "header": "Parts",

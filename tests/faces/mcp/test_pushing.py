@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -56,6 +57,16 @@ def long_after(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SWEPT_WITHIN", 0.0)
 
 
+def accepting_after(held: asyncio.Event) -> Callable[[Any], Awaitable[Any]]:
+    """What a person does who accepts the form, but not yet."""
+
+    async def later(params: Any) -> Any:
+        await held.wait()
+        return ACCEPT
+
+    return later
+
+
 async def test_a_question_that_opens_is_a_form_at_once(engine: Engine, face: Face) -> None:
     person = Person(ACCEPT)
     async with face.client(person) as client:
@@ -84,11 +95,7 @@ async def test_a_question_whose_cli_has_died_is_a_form_until_somebody_decides(
     first, second = engine.ask(), engine.ask()
     engine.close(first, decidable=True)
     held = asyncio.Event()
-
-    async def later(params: Any) -> Any:
-        await held.wait()
-        return ACCEPT
-
+    later = accepting_after(held)
     person = Person(later)
     async with face.client(person) as client:
         await touch(client)
@@ -126,11 +133,7 @@ async def test_a_session_is_followed_by_its_own_name(engine: Engine, face: Face)
 
 async def test_forms_come_one_at_a_time_the_oldest_first(engine: Engine, face: Face) -> None:
     held = asyncio.Event()
-
-    async def later(params: Any) -> Any:
-        await held.wait()
-        return ACCEPT
-
+    later = accepting_after(held)
     person = Person(later, ACCEPT, ACCEPT)
     async with face.client(person) as client:
         await touch(client)
@@ -503,11 +506,7 @@ async def test_a_form_stays_while_no_engine_is_reached(engine: Engine, face: Fac
 
 async def test_who_answers_a_form_reaches_the_next_engine(engine: Engine, face: Face) -> None:
     held = asyncio.Event()
-
-    async def later(params: Any) -> Any:
-        await held.wait()
-        return ACCEPT
-
+    later = accepting_after(held)
     person = Person(later)
     async with face.client(person) as client:
         await touch(client)

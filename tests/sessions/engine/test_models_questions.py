@@ -9,28 +9,9 @@ import pytest
 from pilothouse.errors import AnswerRefused
 from pilothouse.sessions.answers import Allow, Choose, Deny, Skip
 from pilothouse.testing.scenario import reply, tool
+from tests.questions import COLOUR, TOPPINGS
 from tests.sessions.engine.conftest import Housing
 from tests.sessions.engine.house import House
-
-COLOUR = {
-    "question": "Which colour?",
-    "header": "Colour",
-    "options": [
-        {"label": "Red", "description": "like a buoy"},
-        {"label": "Blue", "description": "like the sea"},
-    ],
-    "multiSelect": False,
-}
-TOPPINGS = {
-    "question": "Which toppings?",
-    "header": "Toppings",
-    "options": [
-        {"label": "Ham", "description": "salty"},
-        {"label": "Olives", "description": "green"},
-        {"label": "Corn", "description": "sweet"},
-    ],
-    "multiSelect": True,
-}
 
 
 async def answered(house: Housing, answer: Any, *questions: Any) -> House:

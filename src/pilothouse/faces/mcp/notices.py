@@ -152,6 +152,7 @@ class Notices:
             changed, self._changed = self._changed, {}
             for each in changed:
                 await self._tell(each)
+            # What changes meanwhile is told once.
             await asyncio.sleep(self._every_s)
 
 
