@@ -92,6 +92,42 @@ async def test_a_status_after_a_cursor_has_what_came_since(house: Housing) -> No
 
 
 @pytest.mark.engines_own
+async def test_a_status_after_a_cursor_says_whether_lines_were_left_out(house: Housing) -> None:
+    it = await house("One.", "Two.\nThree.", event_buffer_size=200)
+    session_id = await it.done()
+    before = (await it.engine.status(session_id)).cursor
+    await it.say(session_id, "more")
+    await it.when(session_id, lambda status: status.turns == 2)
+
+    async def told(lines: int, after: int | None = before) -> tuple[list[str], bool]:
+        status = await it.engine.status(session_id, output_lines=lines, after=after)
+        return status.output, status.output_cut
+
+    assert await told(2) == (["Two.", "Three."], False)
+    assert await told(1) == (["Three."], True)
+    assert await told(0) == ([], False)
+    assert await told(1, after=None) == (["Three."], False)
+    assert await told(9, after=0) == (["One.", "Two.", "Three."], False)
+
+
+@pytest.mark.engines_own
+async def test_a_status_after_a_cursor_says_that_not_everything_was_looked_through(
+    house: Housing,
+) -> None:
+    it = await house("One.", "Two.", "Three.", event_buffer_size=10)
+    session_id = await it.done()
+    before = (await it.engine.status(session_id)).cursor
+    for turns in (2, 3):
+        await it.say(session_id, "more")
+        await it.when(session_id, lambda status, turns=turns: status.turns == turns)
+    status = await it.engine.status(session_id, output_lines=100, after=before)
+    assert status.output_cut
+    assert "Two." not in status.output
+    late = await it.engine.status(session_id, output_lines=100, after=status.cursor)
+    assert (late.output, late.output_cut) == ([], False)
+
+
+@pytest.mark.engines_own
 async def test_a_status_after_a_cursor_has_every_tool_that_ended_since(house: Housing) -> None:
     calls = [tool("Read", file_path=f"{{{{cwd}}}}/{number}.txt") for number in range(12)]
     it = await house(reply(*calls), "Read.", event_buffer_size=100)

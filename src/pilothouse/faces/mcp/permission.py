@@ -6,7 +6,7 @@ Whatever goes wrong is a denial that says why: nothing runs because nobody could
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Annotated, Any, Final, Literal
 from uuid import NAMESPACE_OID, UUID, uuid4, uuid5
@@ -19,11 +19,9 @@ from pilothouse.errors import NotNow, PilothouseError, ServerError
 from pilothouse.sessions.contract import LONGEST_WORD, Ask, Asked, Engine, JsonObject, Word
 
 from .reaching import Reach
+from .waiting import Progress
 
-__all__ = ["Progress", "beside", "check", "identify", "name_asker"]
-
-Progress = Callable[[float, float | None, str], Awaitable[None]]
-"""Tells the client how far its call is: done, of how much, and what happens."""
+__all__ = ["beside", "check", "identify", "name_asker"]
 
 SESSION_VARIABLE: Final = "CLAUDE_CODE_SESSION_ID"
 TOOL_USE: Final = "claudecode/toolUseId"
