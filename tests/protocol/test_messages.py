@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from pilothouse.protocol import messages, system
 from pilothouse.protocol.blocks import TextBlock, ToolResultBlock, ToolUseBlock
+from pilothouse.protocol.control import CanUseTool, ControlRequest
 from pilothouse.protocol.messages import (
     AssistantMessage,
     ConversationResetMessage,
@@ -305,12 +306,21 @@ def test_of_members_given_twice_the_last_counts() -> None:
     assert message.result == "b"
 
 
-def test_absurd_nesting_keeps_the_type_and_the_line() -> None:
-    raw = b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b',"type":"assistant"}'
+def test_absurd_nesting_keeps_the_line_and_all_that_is_not_nested_so() -> None:
+    raw = b'{"x":' + b"[" * 100_000 + b"]" * 100_000 + b',"type":"assistant","uuid":"u"}'
     message = decode(raw)
-    assert isinstance(message, UnknownMessage)
-    assert (message.type, message.raw) == ("assistant", raw)
+    assert isinstance(message, AssistantMessage)
+    assert (message.uuid, message.raw) == ("u", raw)
     walk(message)
+
+
+def test_nobody_is_asked_for_leave_to_what_is_nested_absurdly() -> None:
+    deep = b"[" * 100_000 + b"]" * 100_000
+    ask = b'{"subtype":"can_use_tool","tool_name":"Bash","input":{"command":"ls","x":%s}}' % deep
+    message = decode(b'{"type":"control_request","request_id":"r","request":' + ask + b"}")
+    assert isinstance(message, ControlRequest)
+    assert message.request_id == "r"
+    assert not isinstance(message.request, CanUseTool)
 
 
 @pytest.mark.parametrize("raw", [b"[" * 100_000, b'{"x":' + b"[" * 100_000])

@@ -28,6 +28,8 @@ from pilothouse.protocol.wire import (
 
 class Wheel(Record):
     spokes: int = 0
+    width: float = 0.5
+    rim: str = ""
 
 
 class Cart(Lazy):
@@ -63,6 +65,19 @@ def test_what_is_remembered_is_not_written() -> None:
 def test_whole_floats_are_integers_where_integers_are_due() -> None:
     assert load(Wheel, b'{"spokes":8.0}').spokes == 8
     assert load(Wheel, b'{"spokes":8.5}').spokes == 0
+
+
+@pytest.mark.parametrize(
+    "odd", [b'"\\ud83d"', b"1" + b"0" * 310, b"1" + b"0" * 10_000, b"1e400", b"NaN", b"true"]
+)
+def test_no_number_that_cannot_be_reckoned_with_is_taken(odd: bytes) -> None:
+    wheel = load(Wheel, b'{"spokes":1e400,"width":' + odd + b',"rim":"kept"}')
+    assert (wheel.width, wheel.spokes, wheel.rim) == (0.5, 0, "kept")
+
+
+def test_an_integer_is_a_float_where_a_float_is_due() -> None:
+    width = load(Wheel, b'{"width":2,"spokes":"x"}').width
+    assert (width, type(width)) == (2.0, float)
 
 
 def test_enumerations_of_the_wires_are_open() -> None:

@@ -152,6 +152,12 @@ class Connection:
             self._events.append(LineRejected(reason, line))
 
     def _receive_message(self, message: Message) -> None:
+        try:
+            self._take_message(message)
+        except Exception as error:  # noqa: BLE001 - the boundary to what a peer may write
+            self._reject(message.raw, f"cannot be understood: {type(error).__name__}")
+
+    def _take_message(self, message: Message) -> None:
         if isinstance(message, ControlRequest):
             self._receive_request(message)
         elif isinstance(message, ControlResponse):

@@ -52,6 +52,8 @@ K = TypeVar("K", bound="Kept")
 T = TypeVar("T")
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_MISFIT = (msgspec.ValidationError, UnicodeError, OverflowError)
+"""What reading a value as some type may raise: half a surrogate pair cannot even be refused."""
 
 _BLANKS: dict[Any, Callable[[], Any]] = {kind: kind for kind in (str, int, float, bool, list, dict)}
 
@@ -191,7 +193,7 @@ def convert(kind: type[R], value: Any) -> R:
             try:
                 fitting[field.name] = _coerce(given[field.encode_name], field.type)
                 continue
-            except (msgspec.ValidationError, RecursionError):
+            except (*_MISFIT, RecursionError):
                 pass
         if field.required:
             fitting[field.name] = _blank(field.type)
@@ -223,11 +225,18 @@ def _coerce(value: Any, kind: Any) -> Any:
         return _coerce_union(value, get_args(kind))
     if origin is Literal and isinstance(value, str):
         return value  # the wire's enumerations are open, whatever we would write ourselves
-    if kind is float and type(value) is int:
-        return value
+    if kind is float and isinstance(value, int | float):
+        return _finite(value)
     if kind is int and type(value) is float and value.is_integer():
         return int(value)
     return msgspec.convert(value, kind)
+
+
+def _finite(value: float) -> float:
+    number = float(value)
+    if not math.isfinite(number) or isinstance(value, bool):
+        raise msgspec.ValidationError("no finite number")
+    return number
 
 
 def _is_record(kind: Any) -> TypeGuard[type[Record]]:
@@ -239,7 +248,7 @@ def _coerce_each(values: list[Any], kind: Any) -> list[Any]:
     for value in values:
         try:
             fitting.append(_coerce(value, kind))
-        except msgspec.ValidationError:
+        except _MISFIT:
             continue
     return fitting
 
@@ -260,7 +269,7 @@ def _coerce_union(value: Any, kinds: tuple[Any, ...]) -> Any:
             continue
         try:
             return _coerce(value, kind)
-        except msgspec.ValidationError:
+        except _MISFIT:
             continue
     raise msgspec.ValidationError("fits no member of the union")
 

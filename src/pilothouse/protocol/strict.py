@@ -1,0 +1,153 @@
+"""JSON that every reader takes.
+
+A CLI writes what JavaScript makes of it, and a model decides much of that: half a surrogate pair
+of a cut emoji, a number of ten thousand digits, arrays five thousand deep, bytes that are no
+UTF-8. Our own readers forgive all of it; others refuse the whole text that it stands in. So what
+goes on to others is such a line only if it `is_strict`, and else what `strict` makes of it:
+
+    half a surrogate pair, bytes that are no UTF-8      U+FFFD in their place
+    NaN, Infinity, a number outside what a double has   null
+    what lies deeper than MAX_DEPTH                     null
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, cast
+
+import msgspec
+
+from .wire import JsonObject, parse, parse_strictly
+
+__all__ = [
+    "MAX_DEPTH",
+    "are_strict",
+    "clean",
+    "clean_text",
+    "encode_strictly",
+    "is_strict",
+    "parse_shallow",
+    "strict",
+]
+
+MAX_DEPTH: Final = 100
+"""Levels of arrays and objects. Some readers take 128, and an entry is itself inside of four."""
+
+_LARGEST: Final = 10**308
+"""About the largest double: an integer beyond it is infinite to most readers."""
+
+_REFUSED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+
+# With no type to read into, it looks at every byte.
+_decoder: Final = msgspec.json.Decoder()
+
+
+def are_strict(lines: Sequence[bytes]) -> bool:
+    """Whether all of these JSON texts, of which none is blank, are such that every reader takes."""
+    whole = b"\n".join(lines)
+    try:
+        values = _decoder.decode_lines(whole)
+    except _REFUSED:
+        return False
+    if len(values) != len(lines):
+        return False
+    # Nothing is nested deeper than there are openings, and few lines have many.
+    return _openings(whole) <= MAX_DEPTH or all(
+        _openings(line) <= MAX_DEPTH or _depth_is_bounded(value)
+        for line, value in zip(lines, values, strict=True)
+    )
+
+
+def is_strict(text: bytes) -> bool:
+    """Whether every reader takes this JSON text."""
+    return are_strict([text])
+
+
+def strict(text: bytes) -> bytes:
+    """The same JSON value, as every reader takes it. ValueError: it is no JSON."""
+    try:
+        value = parse_strictly(text)
+    except RecursionError:
+        value = parse_shallow(text)
+    return msgspec.json.encode(clean(value))
+
+
+def encode_strictly(value: Any) -> bytes:
+    """A value of ours as JSON that every reader takes, whatever words of a CLI's are in it."""
+    try:
+        return msgspec.json.encode(value)
+    except (UnicodeEncodeError, RecursionError):
+        plain = msgspec.to_builtins(value, builtin_types=(bytes,), enc_hook=parse)
+        return msgspec.json.encode(clean(plain))
+
+
+def parse_shallow(text: bytes) -> Any:
+    """A JSON text too deep for any parser as plain values. ValueError: it is no JSON."""
+    return parse_strictly(_shallow(text))
+
+
+def clean(value: Any, depth: int = MAX_DEPTH) -> Any:
+    """A parsed JSON value without what some readers refuse."""
+    match value:
+        case str():
+            return clean_text(value)
+        case float():
+            return value if math.isfinite(value) else None
+        case int():
+            return value if abs(value) < _LARGEST else None
+        case dict():
+            members = cast(JsonObject, value).items()
+            return {clean_text(k): clean(v, depth - 1) for k, v in members} if depth else None
+        case list() | tuple():
+            items = cast("Sequence[Any]", value)
+            return [clean(each, depth - 1) for each in items] if depth else None
+        case _:
+            return value
+
+
+def clean_text(text: str) -> str:
+    """The text with U+FFFD for each half of a surrogate pair that has no other half."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def _openings(text: bytes) -> int:
+    return text.count(b"{") + text.count(b"[")
+
+
+def _depth_is_bounded(value: Any) -> bool:
+    level = _nested([value])
+    for _ in range(MAX_DEPTH):
+        level = [each for outer in level for each in _nested(_items(outer))]
+    return not level
+
+
+def _nested(values: Iterable[Any]) -> list[Any]:
+    return [each for each in values if isinstance(each, dict | list)]
+
+
+def _items(value: JsonObject | list[Any]) -> Iterable[Any]:
+    return value.values() if isinstance(value, dict) else value
+
+
+def _shallow(text: bytes) -> bytes:
+    """The text with null for every array and object that lies too deep for any parser."""
+    kept: list[bytes] = []
+    depth = end = 0
+    for token in _TOKEN.finditer(text):
+        if token[0] in (b"{", b"["):
+            depth += 1
+            if depth == MAX_DEPTH + 1:
+                kept += (text[end : token.start()], b"null")
+        elif token[0] in (b"}", b"]"):
+            if depth == MAX_DEPTH + 1:
+                end = token.end()
+            depth -= 1
+    kept.append(text[end:] if depth <= MAX_DEPTH else b"")
+    return b"".join(kept)

@@ -1,0 +1,100 @@
+"""JSON that every reader takes."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from msgspec import Raw
+
+from pilothouse.protocol.strict import (
+    MAX_DEPTH,
+    are_strict,
+    clean_text,
+    encode_strictly,
+    is_strict,
+    strict,
+)
+
+
+def nested(depth: int) -> bytes:
+    return b"[" * depth + b"]" * depth
+
+
+REFUSED = [
+    pytest.param(b'{"a":"half \\ud83d a pair"}', {"a": "half \ufffd a pair"}, id="half a pair"),
+    pytest.param(b'{"\\ude00":1}', {"\ufffd": 1}, id="half a pair in a name"),
+    pytest.param(b'{"a":"\xff"}', {"a": "\ufffd"}, id="no UTF-8"),
+    pytest.param(b'{"a":[NaN,-Infinity,1]}', {"a": [None, None, 1]}, id="no number of JSON's"),
+    pytest.param(b'{"a":1e400}', {"a": None}, id="beyond any double"),
+    pytest.param(b'{"a":' + b"9" * 10_000 + b"}", {"a": None}, id="ten thousand digits"),
+    pytest.param(b'{"a":"\x01"}', None, id="a control character, which is no JSON"),
+]
+
+
+@pytest.mark.parametrize(("text", "value"), REFUSED)
+def test_what_some_readers_refuse_becomes_what_all_take(text: bytes, value: Any) -> None:
+    assert not is_strict(text)
+    if value is None:
+        with pytest.raises(ValueError, match="control character"):
+            strict(text)
+    else:
+        assert json.loads(strict(text)) == value
+        assert is_strict(strict(text))
+
+
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 900, 5_000, 200_000])
+def test_what_lies_too_deep_is_left_out(depth: int) -> None:
+    text = b'{"a":' + nested(depth) + b',"b":[[1],{"c":"]["}]}'
+    assert not is_strict(text)
+    kept = strict(text)
+    assert is_strict(kept)
+    assert json.loads(kept)["b"] == [[1], {"c": "]["}]
+    assert kept.count(b"[") - kept.count(b'"][') == MAX_DEPTH - 1 + 2
+
+
+def test_a_text_may_be_as_deep_as_is_allowed_and_as_wide_as_it_likes() -> None:
+    assert is_strict(nested(MAX_DEPTH))
+    assert not is_strict(nested(MAX_DEPTH + 1))
+    assert is_strict(b"[" + b",".join([nested(MAX_DEPTH - 1)] * 500) + b"]")
+
+
+def test_one_line_among_many_is_found() -> None:
+    lines = [b'{"a":1}', b'{"b":"x"}']
+    assert are_strict(lines)
+    for odd in (b'"\\ud800"', b'"\xff"', nested(200), b"1e999"):
+        assert not are_strict([*lines, odd, *lines])
+
+
+def test_two_texts_on_a_line_are_no_line() -> None:
+    assert not are_strict([b'{"a":1}{"b":2}'])
+
+
+@given(st.text(st.characters(codec=None, exclude_categories=()), max_size=20))
+@example("\ud83d\ude00")
+def test_text_stays_as_it_is_but_for_halves_of_pairs(text: str) -> None:
+    cleaned = clean_text(text)
+    cleaned.encode()
+    if all(not "\ud800" <= each <= "\udfff" for each in text):
+        assert cleaned == text
+
+
+class Note(msgspec.Struct):
+    text: str
+    raw: bytes = b""
+    more: Any = None
+    body: Raw = Raw(b"null")
+
+
+def test_a_value_of_ours_is_written_whatever_words_are_in_it() -> None:
+    given = Note("\ud83d", b"\xff", {"deep": [[1.5, None, "\udc00"]]}, Raw(b'{"a": 1}'))
+    assert json.loads(encode_strictly(given)) == {
+        "text": "\ufffd",
+        "raw": "/w==",
+        "more": {"deep": [[1.5, None, "\ufffd"]]},
+        "body": {"a": 1},
+    }
