@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.client.turns import Turn, TurnTracker, classify
+from pilothouse.client.turns import MAX_COST_USD, Turn, TurnTracker, classify
 from pilothouse.protocol import Message, ResultMessage, UserMessage, decode
 from pilothouse.protocol.wire import encode_json
 
@@ -368,3 +368,34 @@ def test_no_order_of_events_answers_a_prompt_twice(steps: list[tuple[str, Any]])
     assert len(answered) == len(set(answered))
     assert set(answered) | set(tracker.unanswered) == set(sent)
     assert not (tracker.idle and tracker.unanswered)
+
+
+@pytest.mark.parametrize(
+    "costs",
+    [
+        [-1.7e308, 1.7e308],
+        [1.7e308, -1.7e308, 1.7e308],
+        [10**19, 10**310, 1],
+    ],
+)
+def test_whatever_a_cli_says_it_has_cost_the_sum_is_one(costs: list[float]) -> None:
+    tracker = TurnTracker()
+    turns = tracker.receive([result(total_cost_usd=each) for each in costs])
+    assert len(turns) == len(costs)
+    assert 0 <= sum(turn.cost_usd for turn in turns) <= len(costs) * MAX_COST_USD
+
+
+def test_what_two_models_have_cost_is_bounded_together() -> None:
+    used = {name: {"costUSD": 1.7e308} for name in "ab"}
+    (turn,) = TurnTracker().receive([result(model_usage_since_last_result=used)])
+    assert turn.cost_usd == MAX_COST_USD
+
+
+def test_a_message_that_cannot_be_followed_does_not_stop_the_next(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    broken = result()
+    broken.permission_denials = broken.user_message_uuids = None  # type: ignore[assignment]
+    (turn,) = TurnTracker().receive([broken, result()])
+    assert turn.outcome == "finished"
+    assert "cannot be followed" in caplog.text

@@ -11,10 +11,13 @@ What the tracker rests on:
 - `session_state_changed` says `idle` when nothing is queued or running. CLIs before it are
   taken to be idle when every prompt is answered, no turn runs and no background task is open.
 - `total_cost_usd` counts from the start of the process, or of the conversation after /clear.
+
+A message that cannot be followed is passed over: the next ones tell how it stands.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -39,12 +42,27 @@ from pilothouse.protocol import (
     UserMessage,
 )
 
-__all__ = ["BackgroundTask", "Outcome", "Rest", "Stalled", "Turn", "TurnTracker", "WaitingOn"]
+__all__ = [
+    "MAX_COST_USD",
+    "BackgroundTask",
+    "Outcome",
+    "Rest",
+    "Stalled",
+    "Turn",
+    "TurnTracker",
+    "WaitingOn",
+    "bounded_usd",
+]
+
+log = logging.getLogger("pilothouse")
 
 Outcome = Literal["finished", "interrupted", "failed", "cancelled"]
 
 INTERRUPTION = "[Request interrupted by user"
 """What every CLI writes as a user line when a turn is interrupted; 2.1.37 has no other sign."""
+
+MAX_COST_USD = 1e9
+"""What one turn may cost: whatever a CLI says, sums stay finite and nobody is paid."""
 
 TASK_ENDED = frozenset({"completed", "failed", "killed", "stopped"})
 
@@ -204,7 +222,10 @@ class TurnTracker:
         for message in messages:
             step = follow(type(message))
             if step is not None:
-                step(message)
+                try:
+                    step(message)
+                except Exception:
+                    log.exception("a line of the CLI's cannot be followed")
         if not self._ended:
             return []
         ended, self._ended = self._ended, []
@@ -291,7 +312,7 @@ class TurnTracker:
         outcome, reason = classify(message, interrupted=self._interrupted)
         cost = self._cost_of(message)
         self._ended.append(Turn(outcome, reason, answered, message, cost))
-        self._cost = message.total_cost_usd
+        self._cost = bounded_usd(message.total_cost_usd)
         self._echoed.clear()
         self._spoken = self._interrupted = self._unasked = False
         self._retry = None
@@ -312,8 +333,8 @@ class TurnTracker:
         # Newer CLIs tell it; their total goes on from what a resumed session had cost before.
         told = message.model_usage_since_last_result
         if told:
-            return sum(usage.cost_usd for usage in told.values())
-        return max(0.0, message.total_cost_usd - self._cost)
+            return bounded_usd(sum(bounded_usd(usage.cost_usd) for usage in told.values()))
+        return bounded_usd(bounded_usd(message.total_cost_usd) - self._cost)
 
     def _reset(self, _: ConversationResetMessage) -> None:
         self._cost = 0.0
@@ -339,6 +360,11 @@ class TurnTracker:
     def _task_updated(self, message: TaskUpdatedMessage) -> None:
         if message.patch.status in TASK_ENDED:
             self.tasks.pop(message.task_id, None)
+
+
+def bounded_usd(told: float) -> float:
+    """An amount of money that can be added to others."""
+    return min(max(0.0, told), MAX_COST_USD)
 
 
 def repetition(uuid: str) -> Turn:
