@@ -34,6 +34,8 @@ class Book:
         self.dead = False
         """Whether the server was killed: nothing is committed any more."""
         self.failure: Exception | None = None
+        self.refusing: Exception | None = None
+        """What taking lines ends in."""
         self.calls: list[str] = []
         self.told = bytearray()
         self.exits: list[Exit] = []
@@ -46,6 +48,11 @@ class Book:
     def receiving(self, upto: int) -> None:
         self.calls.append(f"receiving {upto}")
         self._later(lambda: setattr(self.disk, "received", upto))
+
+    def not_received(self) -> bool:
+        self.calls.append("not received")
+        self._waiting.pop()
+        return True
 
     def kept(self) -> asyncio.Future[None]:
         return self._later(lambda: None)
@@ -68,6 +75,8 @@ class Book:
     # -- Receiver
 
     def data_received(self, data: bytes) -> None:
+        if self.refusing is not None:
+            raise self.refusing
         self.calls.append("data")
         self.told += data
         lines = data.split(b"\n")

@@ -103,6 +103,25 @@ async def test_lines_that_came_before_are_left_out_and_the_rest_is_taken() -> No
         assert book.told == b"one\ntwo\nthree\n"
 
 
+async def test_lines_that_cannot_be_taken_have_not_come(caplog: pytest.LogCaptureFixture) -> None:
+    book = Book()
+    transport = await begin(book)
+    async with visit(transport) as peer:
+        peer.greet()
+        await peer.welcomed()
+        book.refusing = RuntimeError("no")
+        peer.say(Kind.LINES, 1, b"one\ntwo\n")
+        assert await peer.closed() == relays.FAILED
+    assert "cannot be taken" in caplog.text
+    book.refusing = None
+    async with visit(transport) as peer:
+        peer.greet()
+        assert await peer.welcomed() == 0
+        peer.say(Kind.LINES, 1, b"one\ntwo\n")
+        await book.until(lambda: book.disk.lines == [b"one", b"two"])
+    assert book.told == b"one\ntwo\n"
+
+
 async def test_no_more_is_heard_while_too_much_waits_to_be_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -43,6 +43,10 @@ class Ledger(Protocol):
         """Note that the lines about to be told to the receiver end with this number."""
         ...
 
+    def not_received(self) -> bool:
+        """Take that note back; False: the lines have gone to the journal, and it with them."""
+        ...
+
     def kept(self) -> asyncio.Future[None]:
         """Done when everything told so far is committed, and the note above with it."""
         ...

@@ -40,12 +40,18 @@ class Inbox:
             raise FrameError(f"{frame.last} is no number of a line")
         return frame.last > self.received
 
-    def take(self, frame: Frame) -> bytes:
-        """Note a new frame with the ledger; what is new in it, for the receiver."""
-        fresh = _without(frame.payload, self.received + 1 - frame.number)
-        self._size += len(fresh)
+    def take(self, frame: Frame, receive: Callable[[bytes], None]) -> None:
+        """Hand over what is new in a frame. What fails before it is kept has not come."""
+        before = self.received
+        fresh = _without(frame.payload, before + 1 - frame.number)
         self.skip(frame.last)
-        return fresh
+        try:
+            receive(fresh)
+        except BaseException:
+            if self._ledger.not_received():
+                self.received = before
+            raise
+        self._size += len(fresh)
 
     def skip(self, upto: int) -> None:
         """Go on behind this number."""

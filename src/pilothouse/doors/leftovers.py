@@ -252,8 +252,14 @@ class LeftTransport:
         self._offset = batch.end
         self._received += batch.lines
         self._ledger.receiving(self._received)
-        self._receiver.data_received(batch.data)
-        self._ledger.kept().add_done_callback(self._was_kept)
+        try:
+            self._receiver.data_received(batch.data)
+        except Exception as error:
+            log.exception("what a relay has left cannot be taken", extra=self._about)
+            self._ledger.not_received()
+            self._give_up(f"what its relay has left cannot be taken: {error}")
+        else:
+            self._ledger.kept().add_done_callback(self._was_kept)
 
     def _was_kept(self, done: asyncio.Future[None]) -> None:
         failed = _failed(done)

@@ -368,6 +368,10 @@ class RelayTransport:
             link.end(Refusal.FRAME_REFUSED, str(error))
         except TimeoutError:
             link.end(Refusal.FRAME_REFUSED, "no HELLO came")
+        except Exception:
+            # The relay has it all, and says it again.
+            log.exception("what a relay sent cannot be taken", extra=self._about)
+            link.end(FAILED, "what came cannot be taken")
         finally:
             link.end(NORMAL)
 
@@ -446,7 +450,7 @@ class RelayTransport:
         if self._exit_number:
             raise FrameError("lines after the CLI's end")
         assert self._receiver is not None
-        self._receiver.data_received(self._inbox.take(frame))
+        self._inbox.take(frame, self._receiver.data_received)
         self._await_delivery()
 
     def _take_exit(self, frame: Frame) -> None:

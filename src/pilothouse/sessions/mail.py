@@ -34,6 +34,11 @@ class Mail:
         """Note how far the lines have come with those that are being told."""
         self._arriving = upto
 
+    def not_received(self) -> bool:
+        """Take that note back; False: it has gone to the journal with its lines."""
+        is_pending, self._arriving = self._arriving is not None, None
+        return is_pending
+
     def received(self) -> Sequence[ReceivedRow]:
         """What belongs into the transaction that keeps those lines."""
         upto, self._arriving = self._arriving, None
