@@ -20,8 +20,10 @@ from pilothouse.sessions.entries import (
     QuestionDecided,
     SessionLinked,
     SessionStarted,
+    TurnEnded,
+    Unreadable,
     decode_record,
-    encode_record,
+    storable,
 )
 from pilothouse.sessions.journal.contract import Snapshot
 from pilothouse.sessions.view import View, record_of
@@ -482,7 +484,23 @@ def test_a_view_at_rest_is_small() -> None:
     assert len(snapshot.body) < 6000
 
 
-def test_a_record_with_half_of_a_surrogate_pair_is_read_again() -> None:
-    said = PromptSaid(id="p", content="half \ud800 a pair")
-    _, body = encode_record(said)
+def test_a_record_is_kept_as_it_will_be_read_again() -> None:
+    said, body = storable(PromptSaid(id="p", content="half \ud800 a pair"))
+    assert said == PromptSaid(id="p", content="half \ufffd a pair")
     assert decode_record(body) == said
+
+
+def test_a_record_that_an_earlier_version_could_not_write_keeps_what_fits() -> None:
+    record = decode_record(
+        b'{"record":"turn.ended","outcome":"failed","reason":"x","cost_usd":null}'
+    )
+    assert record == TurnEnded(outcome="failed", reason="x")
+
+
+@pytest.mark.parametrize(
+    "body", [b"{}", b"[", b'{"record":"no.such"}', b'{"record":"prompt.sent"}', b'"\xff"']
+)
+def test_a_record_that_cannot_be_read_is_set_aside(body: bytes) -> None:
+    assert isinstance(decode_record(body), Unreadable)
+    view = fold(*begun(), ("prompt.sent", body), echo("p"), ends("p"))
+    assert view.state == "done"

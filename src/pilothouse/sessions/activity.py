@@ -39,6 +39,9 @@ RECENT: Final = 10
 LINE: Final = 120
 """As much of a text as stands in a line."""
 
+MAX_COUNT: Final = 10**12
+"""What is counted up to: whatever a CLI says, sums stay within what a database can add."""
+
 SYNTHETIC: Final = "<synthetic>"
 """The model of what the CLI says in the model's name, of an API error say: no tokens at all."""
 
@@ -147,11 +150,11 @@ class Activity(Struct, omit_defaults=True):
 
     def api_retry(self, message: ApiRetryMessage, _: int) -> None:
         self.retry = Retry(
-            attempt=message.attempt,
-            max_retries=message.max_retries,
-            delay_ms=int(message.retry_delay_ms),
+            attempt=bounded(message.attempt),
+            max_retries=bounded(message.max_retries),
+            delay_ms=bounded(message.retry_delay_ms),
             error=message.error,
-            error_status=message.error_status,
+            error_status=None if message.error_status is None else bounded(message.error_status),
         )
 
     def rate_limited(self, message: RateLimitEvent, at: int) -> None:
@@ -159,7 +162,8 @@ class Activity(Struct, omit_defaults=True):
         self.rate_limit = RateLimit(at=at, info=info)
 
     def compacted(self, message: CompactBoundaryMessage, _: int) -> None:
-        self.used = message.compact_metadata.post_tokens
+        tokens = message.compact_metadata.post_tokens
+        self.used = None if tokens is None else bounded(tokens)
 
     def reset(self, _message: ConversationResetMessage, _: int) -> None:
         self.used = None
@@ -168,7 +172,7 @@ class Activity(Struct, omit_defaults=True):
         # The small models that help along have windows of their own.
         windows = {name: usage.context_window for name, usage in message.model_usage.items()}
         own = [each for name, each in windows.items() if self.model and name.startswith(self.model)]
-        return max(own or windows.values(), default=0)
+        return bounded(max(own or windows.values(), default=0))
 
     def _context_of(self, usage: TokenUsage | None) -> None:
         if usage is None:
@@ -222,11 +226,16 @@ def runs_in(message: AssistantMessage, at: int) -> list[ToolRun]:
 def tokens_of(usage: TokenUsage) -> Tokens:
     """A count of the Messages API's in our words."""
     return Tokens(
-        input=usage.input_tokens or 0,
-        output=usage.output_tokens or 0,
-        cache_read=usage.cache_read_input_tokens or 0,
-        cache_write=usage.cache_creation_input_tokens or 0,
+        input=bounded(usage.input_tokens),
+        output=bounded(usage.output_tokens),
+        cache_read=bounded(usage.cache_read_input_tokens),
+        cache_write=bounded(usage.cache_creation_input_tokens),
     )
+
+
+def bounded(count: float | None) -> int:
+    """A count of a CLI's that can be added to others."""
+    return int(min(max(count or 0, 0), MAX_COUNT))
 
 
 def headline(text: str) -> str:

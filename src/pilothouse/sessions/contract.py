@@ -80,6 +80,8 @@ ID: Final = r"^[A-Za-z0-9][A-Za-z0-9._:-]{0,127}$"
 """What the id of a session, of a question or of a message looks like."""
 ID_HAS: Final = "it has letters, digits and . _ : - alone"
 _id = re.compile(ID.replace("$", r"\Z"))
+MAX_WHOLE: Final = 2**53 - 1
+
 LONGEST_WAIT: Final = 60
 """Seconds that one `ask` waits at most."""
 ENDING: Final = "the server ends; ask the next one again"
@@ -410,6 +412,15 @@ class Tokens(_Told, frozen=True):
     cache_read: int = 0
     cache_write: int = 0
 
+    def plus(self, other: Tokens) -> Tokens:
+        """The sum, within what every reader of JSON has as a whole number."""
+        return Tokens(
+            input=min(self.input + other.input, MAX_WHOLE),
+            output=min(self.output + other.output, MAX_WHOLE),
+            cache_read=min(self.cache_read + other.cache_read, MAX_WHOLE),
+            cache_write=min(self.cache_write + other.cache_write, MAX_WHOLE),
+        )
+
 
 class ToolRun(_Told, frozen=True):
     id: str
@@ -518,7 +529,7 @@ class Listing(_Told, frozen=True):
 # Events
 
 
-class Event(Struct, frozen=True, gc=False):
+class Event(Struct, frozen=True, gc=False, omit_defaults=True):
     """One entry of the journal."""
 
     seq: int
@@ -527,6 +538,9 @@ class Event(Struct, frozen=True, gc=False):
     """`cli`, `partial`, `noise`, or a record of the engine's: see `entries`."""
     at: int
     body: Raw
+    raw: bytes | None = None
+    """The line of the CLI's byte for byte, where it is one that not every reader of JSON takes and
+    `body` is what every reader does; in base64."""
 
 
 class Gap(_Told, frozen=True):

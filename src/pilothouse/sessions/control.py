@@ -9,7 +9,8 @@ import msgspec
 from pilothouse.client.client import Client
 from pilothouse.errors import ControlError, ControlRefused, NotNow, UsageError
 from pilothouse.protocol.control_requests import UntypedRequest
-from pilothouse.protocol.wire import encode_json, members
+from pilothouse.protocol.strict import clean, encode_strictly
+from pilothouse.protocol.wire import members
 
 from .contract import JsonObject, Rewound, Said, Say, Status
 from .redaction import without_secrets
@@ -144,7 +145,8 @@ class Controlling(Talking):
         self.services.gate.check("control", fields)
         client = await (await self.session(session_id)).live()
         # Not as arguments: a field may have the name of one.
-        reply = members((await client.request(UntypedRequest(kind=subtype, fields=fields))).raw)
+        told = await client.request(UntypedRequest(kind=subtype, fields=fields))
+        reply = clean(members(told.raw))
         return without_secrets(reply) if subtype == "mcp_status" else reply
 
 
@@ -165,4 +167,4 @@ def _rewound(result: Any, *, done: bool = False, reason: str | None = None) -> R
 
 
 def _plain(records: Any) -> list[JsonObject]:
-    return msgspec.json.decode(encode_json(records), type=list[JsonObject])
+    return msgspec.json.decode(encode_strictly(records), type=list[JsonObject])

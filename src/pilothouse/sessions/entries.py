@@ -31,7 +31,8 @@ import msgspec
 from msgspec import Struct, field
 
 from pilothouse.protocol.permissions import PermissionMode
-from pilothouse.protocol.wire import encode_json, parse
+from pilothouse.protocol.strict import clean, is_strict, strict
+from pilothouse.protocol.wire import as_object, encode_json, parse
 
 from .answers import Answer
 from .contract import Caps, Content, Question, SessionOptions, Tokens, Via
@@ -59,8 +60,11 @@ __all__ = [
     "SessionStarted",
     "SessionStopped",
     "TurnEnded",
+    "Unreadable",
     "decode_record",
     "encode_record",
+    "kind_of",
+    "storable",
 ]
 
 CLI: Final = "cli"
@@ -211,6 +215,12 @@ class LinesLost(Record, frozen=True, tag="lines.lost"):
     because: str
 
 
+class Unreadable(Struct, frozen=True):
+    """In the place of a record that cannot be understood: it is set aside, and nothing else."""
+
+    why: str
+
+
 AnyRecord = (
     SessionStarted
     | SessionStopped
@@ -230,26 +240,60 @@ AnyRecord = (
     | LinesLost
 )
 
-KINDS: Final = (
-    CLI,
-    PARTIAL,
-    NOISE,
-    *(str(each.__struct_config__.tag) for each in AnyRecord.__args__),
-)
-"""Every kind there is. The journal stores a kind's place in this list: add at the end only."""
+_RECORDS: Final[dict[str, type[Record]]] = {
+    str(each.__struct_config__.tag): each for each in AnyRecord.__args__
+}
+
+KINDS: Final = (CLI, PARTIAL, NOISE, *_RECORDS)
+"""Every kind there is."""
 
 _decoder: msgspec.json.Decoder[AnyRecord] = msgspec.json.Decoder(AnyRecord)
 
 
+def kind_of(record: Record) -> str:
+    """The kind of the entry that a record becomes."""
+    return str(record.__struct_config__.tag)
+
+
 def encode_record(record: Record) -> tuple[str, bytes]:
     """The kind and the body of an entry."""
-    return str(record.__struct_config__.tag), encode_json(record)
+    return kind_of(record), encode_json(record)
 
 
-def decode_record(body: Any) -> AnyRecord:
+def storable(record: AnyRecord) -> tuple[AnyRecord, bytes]:
+    """The record and its body, without what no reader would take: a CLI's words are in it."""
+    _, body = encode_record(record)
+    if is_strict(body):
+        return record, body
+    body = strict(body)
+    again = decode_record(body)
+    return (record if isinstance(again, Unreadable) else again), body
+
+
+def decode_record(body: Any) -> AnyRecord | Unreadable:
     """The record in the body of an entry whose kind is none of the CLI's."""
     try:
         return _decoder.decode(body)
-    except msgspec.DecodeError:
-        # It has half of a surrogate pair, which was written as an escape.
-        return msgspec.convert(parse(body), AnyRecord)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _salvage(as_object(clean(parse(body))))
+
+
+def _salvage(given: dict[str, Any]) -> AnyRecord | Unreadable:
+    """As much of a record as can be read: a member that does not fit keeps its default."""
+    kind = _RECORDS.get(str(given.get("record")))
+    if kind is None:
+        return Unreadable("no record of this version")
+    types = {each.encode_name: each.type for each in msgspec.structs.fields(kind)}
+    misfits = {name for name, value in given.items() if not _fits(value, types.get(name, Any))}
+    try:
+        return msgspec.convert({k: v for k, v in given.items() if k not in misfits}, AnyRecord)
+    except msgspec.ValidationError as error:
+        return Unreadable(str(error))
+
+
+def _fits(value: Any, kind: Any) -> bool:
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return False
+    return True

@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field
 
-from pilothouse.client.turns import Rest
+from pilothouse.client.turns import MAX_COST_USD, Rest
 
 from .activity import Activity, headline
 from .contract import (
@@ -243,7 +243,7 @@ def encode_facts(facts: Facts) -> bytes | None:
     kept = Facts(**{name: getattr(facts, name) for name in Facts.__struct_fields__})
     try:
         return _encoder.encode(kept)
-    except UnicodeEncodeError:
+    except (UnicodeEncodeError, RecursionError):
         return None
 
 
@@ -251,10 +251,11 @@ def decode_facts(body: bytes) -> Facts:
     """Raises ValueError where another version wrote them."""
     try:
         facts = _decoder.decode(body)
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"no snapshot of this version: {error}") from error
     if facts.format != FORMAT:
         raise ValueError(f"a snapshot of format {facts.format}, not {FORMAT}")
+    facts.cost_usd = min(facts.cost_usd, MAX_COST_USD)
     return facts
 
 

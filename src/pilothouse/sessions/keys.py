@@ -11,6 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from pilothouse.errors import KeyReused, UsageError
+from pilothouse.protocol.strict import encode_strictly
 from pilothouse.protocol.wire import encode_json
 
 from .contract import LONGEST_WORD
@@ -77,4 +78,4 @@ class _InHand:
 
 
 def _row(name: str, digest: bytes, told: msgspec.Struct) -> KeyRow:
-    return KeyRow(key=name, digest=digest, result=msgspec.json.encode(told))
+    return KeyRow(key=name, digest=digest, result=encode_strictly(told))

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 from pilothouse.protocol import (
     AssistantMessage,
     Message,
-    NotAMessage,
     PermissionDeniedMessage,
     ResultMessage,
     TextBlock,
@@ -18,6 +17,7 @@ from pilothouse.protocol import (
     UserMessage,
     decode,
 )
+from pilothouse.protocol.strict import is_strict, strict
 
 from .activity import runs_in
 from .contract import Event, ToolRun
@@ -30,6 +30,7 @@ from .entries import (
     QuestionClosed,
     QuestionOpened,
     TurnEnded,
+    Unreadable,
     decode_record,
 )
 from .view import is_refusal
@@ -57,8 +58,8 @@ def _text(body: bytes) -> str:
 
 def _message(body: bytes) -> Message | None:
     try:
-        return decode(body)
-    except NotAMessage:
+        return decode(body if is_strict(body) else strict(body))
+    except ValueError:
         return None
 
 
@@ -125,7 +126,7 @@ class EndedTools(Struct):
             case _:
                 pass
 
-    def _record(self, seq: int, record: AnyRecord, running: Container[str]) -> None:
+    def _record(self, seq: int, record: AnyRecord | Unreadable, running: Container[str]) -> None:
         match record:
             case QuestionOpened(question=question) if question.tool_use_id:
                 self.asked[question.id] = question.tool_use_id

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from contextlib import suppress
+from typing import Any, cast
 
 from pilothouse.client.turns import Turn
 from pilothouse.errors import JournalError
 from pilothouse.protocol import LineRejected, Message, StreamEvent
+from pilothouse.protocol.strict import are_strict, is_strict, strict
 from pilothouse.protocol.wire import encode_json
 
 from .contract import Question
@@ -20,7 +22,8 @@ from .entries import (
     QuestionClosed,
     QuestionDecided,
     QuestionOpened,
-    encode_record,
+    kind_of,
+    storable,
 )
 from .journal.contract import Changes, CostRow, Draft, Journal, KeyRow, Posted, ReceivedRow
 from .questions import closed, decided
@@ -64,9 +67,9 @@ class Scribe:
         at, first = self.clock(), self._journal.next
         drafts: list[Draft] = []
         questions: list[Question] = []
-        for number, (view, record) in enumerate(pairs, first):
-            kind, body = encode_record(record)
-            drafts.append(Draft(view.session_id, kind, at, body))
+        for number, (view, given) in enumerate(pairs, first):
+            record, body = storable(given)
+            drafts.append(Draft(view.session_id, kind_of(record), at, body))
             row = _question_after(view, record, at)
             questions += [] if row is None else [row]
             view.apply_record(number, at, record)
@@ -89,20 +92,25 @@ class Scribe:
             return []
         at, first = self.clock(), self._journal.next
         session_id = view.session_id
-        if kinds == _PIECES_ALONE:
-            pieces = [Draft(session_id, PARTIAL, at, _raw(event)) for event in events]
+        lines = [_raw(event) for event in events]
+        plain = are_strict(lines)
+        if plain and kinds == _PIECES_ALONE:
+            pieces = [Draft(session_id, PARTIAL, at, line) for line in lines]
             self._journal.post(pieces, Changes(received=received) if received else None)
             view.skip(first + len(events) - 1, at)
             return []
         drafts: list[Draft] = []
         turns: list[Turn] = []
         for number, event in enumerate(events, first):
-            draft = _line(session_id, event, at)
+            draft = _line(session_id, event, at, plain=plain)
             drafts.append(draft)
-            if draft.kind == CLI and isinstance(event, Message):
-                turns += view.apply(number, CLI, at, draft.body, event)
-            else:
+            if draft.kind != CLI:
                 view.skip(number, at)
+            elif draft.told is None:
+                turns += view.apply(number, CLI, at, draft.body, cast(Message, event))
+            else:
+                # As it will be read after a restart.
+                turns += view.apply(number, CLI, at, draft.told)
         drafts += self._endings(view, turns, at, first + len(drafts))
         self._journal.post(drafts, self._sums(view, turns, at, received))
         return turns
@@ -115,9 +123,8 @@ class Scribe:
     def _endings(self, view: View, turns: Sequence[Turn], at: int, first: int) -> list[Draft]:
         drafts: list[Draft] = []
         for number, turn in enumerate(turns, first):
-            record = record_of(turn)
-            kind, body = encode_record(record)
-            drafts.append(Draft(view.session_id, kind, at, body))
+            record, body = storable(record_of(turn))
+            drafts.append(Draft(view.session_id, kind_of(record), at, body))
             view.apply_record(number, at, record)
         return drafts
 
@@ -150,11 +157,22 @@ def _raw(event: Message | LineRejected) -> bytes:
     return event.raw if isinstance(event, Message) else event.line
 
 
-def _line(session_id: str, event: Message | LineRejected, at: int) -> Draft:
-    if isinstance(event, LineRejected):
-        text = encode_json(event.line.decode("utf-8", "replace"))
-        return Draft(session_id, NOISE, at, text)
-    return Draft(session_id, PARTIAL if type(event) is StreamEvent else CLI, at, event.raw)
+def _line(session_id: str, event: Message | LineRejected, at: int, *, plain: bool) -> Draft:
+    """What is kept of a line; `plain`: every reader takes it."""
+    line = _raw(event)
+    if isinstance(event, Message):
+        kind = PARTIAL if type(event) is StreamEvent else CLI
+        if plain or is_strict(line):
+            return Draft(session_id, kind, at, line)
+        with suppress(ValueError, RecursionError):
+            return Draft(session_id, kind, at, line, strict(line))
+    text = line.decode("utf-8", "replace")
+    told = encode_json(text)
+    return (
+        Draft(session_id, NOISE, at, told)
+        if text.encode() == line
+        else Draft(session_id, NOISE, at, line, told)
+    )
 
 
 def _question_after(view: View, record: AnyRecord, at: int) -> Question | None:

@@ -16,13 +16,14 @@ What gives the machine its signals:
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final, Self
 
 from msgspec import field
 from msgspec.structs import replace
 
-from pilothouse.client.turns import Turn, TurnTracker
+from pilothouse.client.turns import Turn, TurnTracker, bounded_usd
 from pilothouse.protocol import (
     BackgroundTasksChangedMessage,
     CommandLifecycleMessage,
@@ -64,6 +65,7 @@ from .entries import (
     SessionStarted,
     SessionStopped,
     TurnEnded,
+    Unreadable,
     decode_record,
 )
 from .facts import Ending, Facts, QueuedPrompt, decode_facts, encode_facts, text_of
@@ -72,6 +74,8 @@ from .machine import Signal, step
 from .questions import closed
 
 __all__ = ["QueuedPrompt", "View", "is_refusal", "record_of"]
+
+log = logging.getLogger("pilothouse")
 
 RESULT: Final = 20_000
 """As many characters of a turn's text as are kept at hand; the journal has all of it."""
@@ -173,14 +177,26 @@ class View(Facts):
     def apply(
         self, seq: int, kind: str, at: int, body: bytes, message: Message | None = None
     ) -> list[Turn]:
-        """Take in the next entry; the turns that ended with it."""
-        self.last_seq = seq
-        self.updated_at = at
-        if kind == CLI:
-            return self._apply_line(body, message)
-        if kind not in (PARTIAL, NOISE):
-            self.apply_record(seq, at, decode_record(body))
+        """Take in the next entry; the turns that ended with it.
+
+        One that cannot be understood tells nothing, and the next ones tell how it stands.
+        """
+        self.skip(seq, at)
+        try:
+            if kind == CLI:
+                return self._apply_line(body, message)
+            if kind not in (PARTIAL, NOISE):
+                self._apply_body(seq, at, body)
+        except Exception:
+            log.exception("entry %d of session %s cannot be understood", seq, self.session_id)
         return []
+
+    def _apply_body(self, seq: int, at: int, body: bytes) -> None:
+        record = decode_record(body)
+        if isinstance(record, Unreadable):
+            log.error("entry %d of session %s is set aside: %s", seq, self.session_id, record.why)
+        else:
+            self.apply_record(seq, at, record)
 
     def _apply_line(self, body: bytes, message: Message | None) -> list[Turn]:
         if message is None:
@@ -387,8 +403,8 @@ class View(Facts):
             return
         del self.unrecorded[:1]
         self.turns += 1
-        self.cost_usd += record.cost_usd
-        self.tokens = _sum(self.tokens, record.tokens)
+        self.cost_usd += bounded_usd(record.cost_usd)
+        self.tokens = self.tokens.plus(record.tokens)
         if record.outcome != "interrupted":
             # What a CLI says there is a diagnosis of its own, meant for nobody.
             self.result = record.text[:RESULT]
@@ -486,15 +502,6 @@ def _end_of(record: CLIEnded) -> Ending:
     if record.orderly:
         return Ending("left", record.reason or "its CLI was closed in mid-work")
     return Ending("died", record.reason or "its CLI died")
-
-
-def _sum(one: Tokens, other: Tokens) -> Tokens:
-    return Tokens(
-        input=one.input + other.input,
-        output=one.output + other.output,
-        cache_read=one.cache_read + other.cache_read,
-        cache_write=one.cache_write + other.cache_write,
-    )
 
 
 def _is_command(content: Content) -> bool:

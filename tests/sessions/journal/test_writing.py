@@ -304,5 +304,5 @@ async def test_nothing_a_cli_counts_or_spells_stops_the_journal(journal: SqliteJ
     await journal.post(drafts(1), Changes(questions=[odd], costs=[cost])).committed
     kept = await journal.question("q")
     assert kept is not None
-    assert (kept.title, kept.input) == ("half ? a pair", {"command": "?"})
+    assert (kept.title, kept.input) == ("half \ufffd a pair", {"command": "\ufffd"})
     assert journal.failed is None

@@ -13,7 +13,7 @@ from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp, ControllerRouterHandler, Method, Receive, Scope, Send
 
 from pilothouse.sessions.contract import Engine
-from pilothouse.sessions.remote.wire import PROBLEM
+from pilothouse.sessions.remote.wire import PROBLEM, encode_strictly
 
 from . import metrics
 from .document import make_document
@@ -74,7 +74,7 @@ def end_streams(app: Litestar) -> None:
 def _answer_error(_: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     problem = problem_of(error)
     headers = error.headers if isinstance(error, Unacceptable | HTTPException) else None
-    body = msgspec.json.encode(problem)
+    body = encode_strictly(problem)
     return Response(body, status_code=problem.status, media_type=PROBLEM, headers=headers)
 
 
@@ -128,7 +128,7 @@ class _Face:
             if endpoint.waits:
                 work = unless(work, _left(request.receive), self.streams.ending())
             result = await work
-            body = msgspec.json.encode(result)
+            body = encode_strictly(result)
             return Response(body, status_code=endpoint.status, media_type=JSON)
 
         return route(path.replace("}", ":str}"), http_method=taken, status_code=200)(serve)

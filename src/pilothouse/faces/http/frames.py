@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from pilothouse.sessions.contract import Batch, Event, Gap
-from pilothouse.sessions.remote.wire import Events, Problem
+from pilothouse.sessions.remote.wire import Events, Problem, encode_strictly
 
 __all__ = ["sse_chunk", "sse_error", "ws_frame"]
 
@@ -13,9 +13,9 @@ _encode = msgspec.json.Encoder().encode
 
 
 def ws_frame(batch: Batch) -> str:
-    """A batch as one text frame. A body that is no UTF-8 must not end the socket."""
+    """A batch as one text frame."""
     events = Events(events=batch.events, cursor=batch.cursor, gaps=batch.gaps)
-    return _encode(events).decode("utf-8", "replace")
+    return _encode(events).decode()
 
 
 def sse_chunk(batch: Batch) -> bytes:
@@ -43,7 +43,7 @@ def _gap(gap: Gap) -> bytes:
 
 def sse_error(problem: Problem) -> bytes:
     """Why a stream ends. It has no id: whoever comes back goes on from the event before."""
-    return b"event: error\ndata: %b\n\n" % _data(_encode(problem))
+    return b"event: error\ndata: %b\n\n" % _data(encode_strictly(problem))
 
 
 def _data(text: bytes) -> bytes:

@@ -6,12 +6,11 @@ import logging
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
 from litestar.exceptions import HTTPException
 
 from pilothouse import errors
 from pilothouse.errors import PilothouseError, Refused
-from pilothouse.sessions.remote.wire import PROBLEM, Problem, Wrong, code_of
+from pilothouse.sessions.remote.wire import PROBLEM, Problem, Wrong, code_of, encode_strictly
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -165,7 +164,7 @@ async def refuse(
     scope: Scope, send: Send, problem: Problem, headers: Mapping[str, str] | None = None
 ) -> None:
     """Answer with a problem, also to a WebSocket that was not accepted."""
-    body = msgspec.json.encode(problem)
+    body = encode_strictly(problem)
     prefix = "" if scope["type"] == "http" else "websocket."
     if prefix and not _can_answer(scope):
         await send({"type": "websocket.close", "code": 1008, "reason": problem.code})

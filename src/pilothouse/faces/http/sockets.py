@@ -17,7 +17,7 @@ from msgspec import Raw, Struct
 
 from pilothouse.errors import PilothouseError
 from pilothouse.sessions.contract import Batch, Engine
-from pilothouse.sessions.remote.wire import SUBPROTOCOL, TOKEN_PREFIX, Done, Failed
+from pilothouse.sessions.remote.wire import SUBPROTOCOL, TOKEN_PREFIX, Done, Failed, encode_strictly
 
 from .endpoints import ENDPOINTS, Call, Endpoint
 from .frames import ws_frame
@@ -148,7 +148,7 @@ class _Socket:
             self._free.release()
 
     async def _say(self, frame: Done | Failed) -> None:
-        text = msgspec.json.encode(frame).decode("utf-8", "replace")
+        text = encode_strictly(frame).decode()
         # The caller may have left meanwhile; what it asked for is done all the same.
         with contextlib.suppress(OSError, RuntimeError):
             await self._send({"type": "websocket.send", "text": text, "bytes": None})
@@ -161,7 +161,7 @@ class _Socket:
             endpoint = _find(request.do)
             call = _call_of(endpoint, members)
             result = await self._traced(endpoint, lambda: self._done(endpoint, call))
-            return Done(id=request.id, result=Raw(msgspec.json.encode(result)))
+            return Done(id=request.id, result=Raw(encode_strictly(result)))
         except Exception as error:  # noqa: BLE001 - the boundary: one request must not end the rest
             return Failed(id=asked.id if asked else None, problem=problem_of(error))
 

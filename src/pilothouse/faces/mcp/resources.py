@@ -29,6 +29,7 @@ from mcp.shared.exceptions import MCPError
 
 from pilothouse.errors import PilothouseError, UnknownSession
 from pilothouse.sessions.contract import Engine, Listed
+from pilothouse.sessions.remote.wire import encode_strictly
 
 from .addresses import (
     SESSIONS,
@@ -314,7 +315,7 @@ def _on_disk(listed: Listed, place: Place) -> str:
 
 
 def _json(value: Any) -> str:
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
+    return msgspec.json.format(encode_strictly(value), indent=2).decode()
 
 
 # What is refused

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import json
+import math
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Sequence
 
-import msgspec
+from pilothouse.protocol.strict import clean_text, encode_strictly
+from pilothouse.sessions.contract import MAX_WHOLE, Event
 
-from pilothouse.sessions.contract import Event, Question, Tokens
-
-from .contract import Changes
+from .contract import Changes, CostRow
 
 __all__ = ["write_changes"]
-
-LARGEST: Final = 2**63 - 1
 
 
 def write_changes(
@@ -33,12 +29,15 @@ def write_changes(
     db.executemany(
         "INSERT INTO questions (id, session, state, opened, body) VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET state = excluded.state, body = excluded.body",
-        [(q.id, number(q.session_id), q.state, opened, _body(q)) for q in changes.questions],
+        [
+            (q.id, number(q.session_id), q.state, opened, encode_strictly(q))
+            for q in changes.questions
+        ],
     )
     db.executemany(
         "INSERT INTO costs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
-            (last, number(c.session_id), c.project, c.at, c.day, c.usd, *_sums(c.tokens))
+            (last, number(c.session_id), clean_text(c.project), c.at, c.day, *_sums(c))
             for c in changes.costs
         ],
     )
@@ -54,16 +53,9 @@ def write_changes(
     )
 
 
-def _body(question: Question) -> bytes:
-    """As JSON; half of a surrogate pair, which a CLI's line may have, becomes a question mark."""
-    try:
-        return msgspec.json.encode(question)
-    except UnicodeEncodeError:
-        plain = json.dumps(msgspec.to_builtins(question), ensure_ascii=False)
-        return plain.encode("utf-8", "replace")
-
-
-def _sums(tokens: Tokens) -> list[int]:
-    told = (tokens.input, tokens.output, tokens.cache_read, tokens.cache_write)
+def _sums(cost: CostRow) -> Iterable[float]:
     # A line of a CLI's must not stop the journal, whatever it counts.
-    return [max(min(each, LARGEST), 0) for each in told]
+    tokens = cost.tokens
+    yield cost.usd if math.isfinite(cost.usd) else 0.0
+    for count in (tokens.input, tokens.output, tokens.cache_read, tokens.cache_write):
+        yield max(min(count, MAX_WHOLE), 0)

@@ -43,6 +43,8 @@ class Draft(NamedTuple):
     at: int
     """Milliseconds since the epoch."""
     body: bytes
+    told: bytes | None = None
+    """What readers get instead, where the body is a line that not every one of them takes."""
 
 
 class Posted(NamedTuple):

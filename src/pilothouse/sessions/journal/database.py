@@ -9,6 +9,7 @@ may then wait for 5 ms (measured with 256 rows a group: 1,000 rows a second agai
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 import threading
@@ -22,13 +23,15 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Raw
 
+from pilothouse.client.turns import MAX_COST_USD
 from pilothouse.errors import JournalError
-from pilothouse.sessions.contract import Batch, CostLine, Event, Gap, Question, Tokens
-from pilothouse.sessions.entries import CLI, KINDS, PARTIAL
+from pilothouse.protocol.strict import is_strict, strict
+from pilothouse.sessions.contract import MAX_WHOLE, Batch, CostLine, Event, Gap, Question, Tokens
 
 from . import files
 from .changes import write_changes
 from .contract import MAX_BATCH_BYTES, KeyRow, RunRow, Snapshot
+from .kinds import LINES, NUMBERS, ODD, PARTIALS, stored_event
 from .runs import read_run, remove_runs, write_runs
 from .schema import (
     INCREMENTAL,
@@ -48,6 +51,8 @@ from .writer import Post, Removed
 
 __all__ = ["Database", "prepared"]
 
+log = logging.getLogger("pilothouse")
+
 CHUNK: Final = 1000
 """Entries that one step of a removal takes: about 8 ms."""
 BLOCK: Final = 16_384
@@ -57,11 +62,11 @@ MAX_PAGE_BYTES: Final = 8 << 20
 FREED_PAGES: Final = 32
 """Pages that one step gives back to the disk; SQLite makes a row of each."""
 
-_KIND_NUMBERS: Final = {kind: number for number, kind in enumerate(KINDS)}
-_CLI: Final = _KIND_NUMBERS[CLI]
-_PARTIAL: Final = _KIND_NUMBERS[PARTIAL]
-
 _question: Final = msgspec.json.Decoder(Question)
+
+
+BOUNDED_USD: Final = f"min(max(usd, 0), {MAX_COST_USD})"
+"""Earlier versions have kept whatever a CLI said."""
 
 
 class Database:
@@ -147,7 +152,7 @@ class Database:
             values: list[Any] = []
             for seq, name, kind, at, body in map(_members, part):
                 key = self._numbers.get(name) or self._number(name)
-                values += (seq, key, _KIND_NUMBERS[kind], at, body)
+                values += (seq, key, NUMBERS[kind], at, body)
             self._db.execute(insert_events(len(part)), values)
 
     def _number(self, name: str) -> int:
@@ -223,7 +228,7 @@ class Database:
     def _remove(
         self, key: int, first: int, last: int, reason: Literal["partials", "retention"]
     ) -> Removed:
-        only = f"AND kind = {_PARTIAL}" if reason == "partials" else ""
+        only = f"AND kind IN {PARTIALS}" if reason == "partials" else ""
         chosen = f"FROM events WHERE session = ? AND seq BETWEEN ? AND ? {only}"
         listed = scalar(
             self._db,
@@ -285,9 +290,9 @@ class Database:
         told = " OR ".join(["instr(body, ?) > 0"] * len(words))
         with transaction(self._reading, self._read_lock, "DEFERRED"):
             rows = self._reading.execute(
-                "SELECT body FROM events WHERE session = ? AND seq > ? AND kind = ?"
+                f"SELECT body FROM events WHERE session = ? AND seq > ? AND kind IN {LINES}"
                 f" AND ({told}) ORDER BY seq",
-                (self._known(session_id), after, _CLI, *words),
+                (self._known(session_id), after, *words),
             )
             return [bytes(body) for (body,) in rows]
 
@@ -295,10 +300,9 @@ class Database:
         return None if session_id is None else self._numbers.get(session_id, -1)
 
     def _where(self, session_id: str | None, *, partials: bool) -> tuple[str, list[Any]]:
-        where, values = given(
-            {"session = ?": self._known(session_id), "kind != ?": None if partials else _PARTIAL}
-        )
-        return f"FROM events WHERE {where}", values
+        where, values = given({"session = ?": self._known(session_id)})
+        whole = "" if partials else f" AND kind NOT IN {PARTIALS}"
+        return f"FROM events WHERE {where}{whole}", values
 
     def _events(self, chosen: str, values: tuple[Any, ...], most: int) -> tuple[list[Event], bool]:
         """The entries with up to `most` bytes of bodies, and whether these are all."""
@@ -314,7 +318,7 @@ class Database:
         count = _fitting(sizes, most)
         bodies = self._bodies(chosen, values, sizes[:count])
         events = [
-            Event(seq, self._names[key], _kind(kind), at, Raw(body))
+            stored_event(seq, self._names[key], kind, at, body)
             for seq, key, kind, at, body in zip(seqs, keys, kinds, ats, bodies, strict=False)
         ]
         return events, count == len(seqs)
@@ -368,12 +372,21 @@ class Database:
             f"SELECT body FROM questions WHERE {where} ORDER BY opened DESC, number DESC LIMIT ?",
             *(*values, -1 if limit is None else limit),
         )
-        return [_question.decode(body) for (body,) in reversed(rows)]
+        read = (self._read_question(body) for (body,) in reversed(rows))
+        return [question for question in read if question is not None]
 
     def question(self, question_id: str) -> Question | None:
         """The question with this id."""
         rows = self._rows("SELECT body FROM questions WHERE id = ?", question_id)
-        return _question.decode(rows[0][0]) if rows else None
+        return self._read_question(rows[0][0]) if rows else None
+
+    def _read_question(self, body: bytes) -> Question | None:
+        """The question of a row; one that cannot be read is set aside, whoever wrote it."""
+        try:
+            return _question.decode(body if is_strict(body) else strict(body))
+        except (msgspec.DecodeError, ValueError) as error:
+            log.error("a question in %s cannot be read: %s: %.200r", self.name, error, body)
+            return None
 
     def key(self, key: str) -> KeyRow | None:
         """The row of an idempotency key."""
@@ -394,8 +407,9 @@ class Database:
             {"session = ?": self._known(session_id), "at >= ?": since, "day = ?": day}
         )
         rows = self._rows(
-            f"SELECT {group} AS part, sum(usd), count(*), sum(input), sum(output),"
-            f" sum(cache_read), sum(cache_write) FROM costs WHERE {where}"
+            # `total` has no limit that a sum of what CLIs have said could reach.
+            f"SELECT {group} AS part, total({BOUNDED_USD}), count(*), total(input), total(output),"
+            f" total(cache_read), total(cache_write) FROM costs WHERE {where}"
             " GROUP BY part ORDER BY min(rowid)",
             *values,
         )
@@ -408,7 +422,8 @@ class Database:
                     input=tokens[0], output=tokens[1], cache_read=tokens[2], cache_write=tokens[3]
                 ),
             )
-            for part, usd, turns, *tokens in rows
+            for part, usd, turns, *counts in rows
+            for tokens in [[min(int(count), MAX_WHOLE) for count in counts]]
         ]
 
     def run(self, run: str) -> RunRow:
@@ -466,12 +481,10 @@ def _fitting(sizes: Sequence[int], most: int) -> int:
     return max(1, bisect_right(list(accumulate(sizes)), most))
 
 
-def _members(event: Event) -> tuple[int, str, str, int, Raw]:
-    return event.seq, event.session_id, event.kind, event.at, event.body
-
-
-def _kind(number: int) -> str:
-    return KINDS[number] if number < len(KINDS) else f"unknown.{number}"
+def _members(event: Event) -> tuple[int, str, str, int, Raw | bytes]:
+    if event.raw is None:
+        return event.seq, event.session_id, event.kind, event.at, event.body
+    return event.seq, event.session_id, ODD[event.kind], event.at, event.raw
 
 
 def _gaps(seqs: Iterable[int], reason: Literal["partials", "retention"]) -> list[Gap]:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from pilothouse.errors import JournalError, JournalTooNew
+from pilothouse.protocol.strict import is_strict, strict
 
 __all__ = [
     "INCREMENTAL",
@@ -94,7 +95,24 @@ def m2_runs(db: sqlite3.Connection) -> None:
         db.execute(statement)
 
 
-MIGRATIONS: Final = (m1_everything, m2_runs)
+def m3_odd_lines(db: sqlite3.Connection) -> None:
+    """Lines that not every reader of JSON takes get kinds of their own; records are mended."""
+    db.create_function("is_strict", 1, is_strict, deterministic=True)
+    db.create_function("strict", 1, _mended, deterministic=True)
+    odd = "FROM events WHERE kind IN (0, 1) AND NOT is_strict(body)"
+    db.execute(f"UPDATE events SET kind = kind + 19 WHERE seq IN (SELECT seq {odd})")
+    broken = "FROM events WHERE kind BETWEEN 2 AND 18 AND NOT is_strict(body)"
+    db.execute(f"UPDATE events SET body = strict(body) WHERE seq IN (SELECT seq {broken})")
+
+
+def _mended(body: bytes) -> bytes:
+    try:
+        return strict(body)
+    except ValueError:
+        return body
+
+
+MIGRATIONS: Final = (m1_everything, m2_runs, m3_odd_lines)
 
 
 def migrate(db: sqlite3.Connection, lock: threading.Lock) -> None:

@@ -118,7 +118,9 @@ class StoredJournal:
         first = self._next
         events = [
             Event(seq, session_id, kind, at, Raw(body))
-            for seq, (session_id, kind, at, body) in enumerate(drafts, first)
+            if told is None
+            else Event(seq, session_id, kind, at, Raw(told), body)
+            for seq, (session_id, kind, at, body, told) in enumerate(drafts, first)
         ]
         if not _KINDS.issuperset([draft.kind for draft in drafts]):
             raise JournalError(f"no such kind of entry: { ({d.kind for d in drafts} - _KINDS) }")

@@ -25,6 +25,7 @@ from pilothouse.protocol import (
     PermissionUpdate,
     SetMode,
 )
+from pilothouse.protocol.strict import clean
 from pilothouse.protocol.wire import JsonObject, encode_json
 from pilothouse.sessions.answers import Answer
 from pilothouse.sessions.contract import Option, Posed, Question, Way
@@ -91,7 +92,7 @@ def question_id(session_id: str, request_id: str) -> str:
         space = UUID(session_id)
     except ValueError:
         space = uuid5(NAMESPACE_OID, session_id)
-    return str(uuid5(space, request_id))
+    return str(uuid5(space, request_id.encode(errors="backslashreplace").decode()))
 
 
 def _asked_by_tool(base: Question, request: PermissionRequest) -> Question:
@@ -101,7 +102,7 @@ def _asked_by_tool(base: Question, request: PermissionRequest) -> Question:
         tool_name=request.tool_name,
         tool_use_id=request.tool_use_id,
         agent_id=request.agent_id,
-        input=request.input,
+        input=clean(request.input),
         reason=None if reason is None else escape(reason),
     )
 
@@ -225,7 +226,7 @@ def _elicitation(base: Question, request: ElicitationRequest) -> Question:
         format="url" if is_page else "text",
         server_name=one_line(request.server_name),
         url=_web_address(asked.url) if is_page else None,
-        schema=None if is_page else request.schema,
+        schema=None if is_page else clean(request.schema),
         ways=_elicitation_ways(is_page=is_page),
     )
 

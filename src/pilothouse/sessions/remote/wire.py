@@ -13,6 +13,7 @@ from msgspec import Meta, Raw, Struct, field
 from pilothouse import errors
 from pilothouse.errors import PilothouseError, Refused
 from pilothouse.protocol.permissions import PermissionMode
+from pilothouse.protocol.strict import encode_strictly
 from pilothouse.sessions.contract import Event, Gap, JsonObject, Question
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "Withdraw",
     "Wrong",
     "code_of",
+    "encode_strictly",
     "error_from",
 ]
 
