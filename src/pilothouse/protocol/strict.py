@@ -32,8 +32,8 @@ __all__ = [
     "strict",
 ]
 
-MAX_DEPTH: Final = 100
-"""Levels of arrays and objects. Some readers take 128, and an entry is itself inside of four."""
+MAX_DEPTH: Final = 64
+"""Levels of arrays and objects: some readers take 128, and an entry is inside of four itself."""
 
 _LARGEST: Final = 10**308
 """About the largest double: an integer beyond it is infinite to most readers."""

@@ -94,7 +94,7 @@ def _fitting(chosen: Iterable[Event], limit: int) -> tuple[list[Event], bool]:
     found: list[Event] = []
     size = 0
     for event in islice(chosen, limit):
-        size += len(event.body) if event.raw is None else len(event.body) + len(event.raw)
+        size += len(event.body if event.raw is None else event.raw)
         if size > MAX_BATCH_BYTES and found:
             return found, True
         found.append(event)
