@@ -27,8 +27,9 @@ from pilothouse import (
     UsageError,
     UserMessage,
 )
-from pilothouse.protocol import ControlResponse
+from pilothouse.protocol import ControlResponse, Message
 from pilothouse.testing.scripted_cli import ScriptedCLI
+from pilothouse.transport.base import LONGEST_LINE
 
 DEADLINE = 10.0
 BASH = {"tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": "t1"}
@@ -123,6 +124,28 @@ async def test_noise_is_shown_and_the_session_goes_on() -> None:
             if isinstance(event, UserMessage):
                 break
         assert LineRejected in kinds
+
+
+async def test_a_line_without_end_is_dropped_alone_and_shown_with_its_size() -> None:
+    cli = ScriptedCLI()
+    part = b"x" * (1024 * 1024)
+    parts = LONGEST_LINE // len(part) + 8
+    async with Client(transport=cli.transport) as client:
+        for _ in range(parts):
+            cli.write_bytes(part)
+        cli.write_bytes(b"\n")
+        cli.write({"type": "user", "message": {"role": "user", "content": "x"}})
+        events = [event async for event in until(client, UserMessage)]
+    [rejected] = [event for event in events if isinstance(event, LineRejected)]
+    assert rejected.size == parts * len(part)
+    assert len(rejected.line) < 10_000
+
+
+async def until(client: Client, kind: type[Message]) -> AsyncIterator[object]:
+    async for event in client:
+        yield event
+        if isinstance(event, kind):
+            return
 
 
 async def test_an_empty_prompt_is_refused_before_it_is_sent() -> None:

@@ -127,7 +127,13 @@ def test_events_of_a_noisy_stream_do_not_depend_on_its_cuts_either(
         cut.receive_data(stream[start:end])
     for connection in (whole, cut):
         connection.receive_eof()
-    assert [name for name, _ in raws(whole.events())] == [name for name, _ in raws(cut.events())]
+    apart, together = cut.events(), whole.events()
+    assert [name for name, _ in raws(together)] == [name for name, _ in raws(apart)]
+    assert [sizes(together), sizes(apart)] == [sizes(apart)] * 2
+
+
+def sizes(events: list[Any]) -> list[int]:
+    return [event.size for event in events if isinstance(event, LineRejected)]
 
 
 def test_two_objects_on_one_line_are_no_two_messages() -> None:
@@ -214,6 +220,7 @@ def test_a_line_over_the_limit_is_rejected_and_the_stream_goes_on() -> None:
     assert isinstance(first, LineRejected)
     assert isinstance(last, LineRejected)
     assert first.reason == last.reason == "longer than 50 bytes"
+    assert first.size == last.size == len(long)
     assert long.startswith(first.line)
     assert isinstance(message, Message)
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pilothouse.protocol.permissions import PermissionMode
 from pilothouse.protocol.wire import JsonObject
+from pilothouse.transport.base import LONGEST_LINE
 
 if TYPE_CHECKING:
     from .elicitation import Dialog, DialogAnswer, ElicitationAnswer, ElicitationRequest
@@ -139,7 +140,8 @@ class Options:
     on_stderr: Callable[[str], None] | None = None
 
     # Limits of our own
-    max_line: int | None = None
+    max_line: int | None = LONGEST_LINE
+    """Bytes of one line; a longer one is a `LineRejected` event with its size. None: no limit."""
     stall_after: float | None = 60.0
     """Seconds of silence in a running turn after which a `Stalled` event says what it waits for."""
     deadlines: Mapping[str, float | None] = field(default_factory=dict[str, "float | None"])

@@ -111,11 +111,12 @@ class Connection:
 
     def receive_data(self, data: bytes) -> None:
         """Take bytes from the peer, cut anywhere."""
+        fits = self._splitter.fits(data)
         lines = self._splitter.feed(data)
-        messages = decode_lines(lines) if self._max_line is None else None
+        messages = decode_lines(lines) if fits else None
         if messages is None:
-            for line in lines:
-                self._receive_line(line)
+            for line, size in zip(lines, self._splitter.sizes(lines), strict=True):
+                self._receive_line(line, size)
         elif _CONTROL.isdisjoint(map(type, messages)):
             self._events += messages
         else:
@@ -137,10 +138,11 @@ class Connection:
         events, self._events = self._events, []
         return events
 
-    def _receive_line(self, line: bytes) -> None:
+    def _receive_line(self, line: bytes, size: int) -> None:
         limit = self._max_line
-        if limit is not None and len(line) > limit:
-            self._reject(line[:HEAD_KEPT], f"longer than {limit} bytes")
+        if limit is not None and size > limit:
+            reason = f"longer than {limit} bytes"
+            self._events.append(LineRejected(reason, line[:HEAD_KEPT], size))
             return
         try:
             self._receive_message(decode(line))
@@ -274,15 +276,27 @@ def _members(value: Any) -> JsonObject:
 
 
 class _LineSplitter:
-    """Cuts a byte stream into lines, keeping of each just enough to see that it is too long.
+    """Cuts a byte stream into lines, keeping of each no more than the limit, and its size.
 
-    Two bytes more than the limit: the last may be a `\r` that is taken off.
+    Two bytes more than the limit, to be exact: the last may be a `\r` that is taken off.
     """
 
     def __init__(self, limit: int | None) -> None:
         self._limit = limit
         self._held: list[bytes] = []
         self._size = 0
+        """Bytes of the line that has not ended, whether or not they are held."""
+        self._ends_in_cr = False
+        """Whether its last byte is a `\r`."""
+        self._first_size = 0
+
+    def fits(self, data: bytes) -> bool:
+        """Whether no line that is whole with this can be too long."""
+        return self._limit is None or self._size + len(data) <= self._limit
+
+    def sizes(self, lines: list[bytes]) -> list[int]:
+        """How long the lines were that `feed` has just returned, without their ends."""
+        return [self._first_size, *map(len, lines[1:])] if lines else []
 
     def feed(self, data: bytes) -> list[bytes]:
         complete, newline, tail = data.rpartition(b"\n")
@@ -292,7 +306,10 @@ class _LineSplitter:
             if self._held:
                 self._hold(lines[0])
                 lines[0] = b"".join(self._held)
+                self._first_size = self._size - self._ends_in_cr
                 self._held, self._size = [], 0
+            else:
+                self._first_size = len(lines[0].removesuffix(b"\r"))
             if b"\r" in complete or lines[0].endswith(b"\r"):
                 lines = [line.removesuffix(b"\r") for line in lines]
         if tail:
@@ -302,7 +319,11 @@ class _LineSplitter:
     def _hold(self, piece: bytes) -> None:
         # Pieces are joined once, at the newline: a line of many chunks costs its length, not
         # its length squared.
+        size = len(piece)
+        if size:
+            self._ends_in_cr = piece.endswith(b"\r")
         if self._limit is not None:
             piece = piece[: max(0, self._limit + 2 - self._size)]
-        self._held.append(piece)
-        self._size += len(piece)
+        if piece:
+            self._held.append(piece)
+        self._size += size

@@ -67,6 +67,8 @@ class LineRejected(Struct, frozen=True):
     reason: str
     line: bytes
     """The line, or its beginning if it was too long to keep."""
+    size: int = 0
+    """How many bytes it had, if it was too long to keep."""
 
 
 class StreamEnded(Struct, frozen=True):

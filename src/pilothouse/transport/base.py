@@ -10,7 +10,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
+
+LONGEST_LINE: Final = 64 * 1024 * 1024
+"""Bytes of a line that is kept. The longest a CLI writes on purpose are echoes of prompts, with
+their images, and the model takes half of this. A longer one is dropped, and told of by its size.
+"""
 
 
 class TransportError(Exception):
