@@ -81,8 +81,14 @@ class Caller:
             await asyncio.sleep(0)
         await asyncio.sleep(0)
 
-    async def leave(self) -> None:
-        self._incoming.put_nowait({"type": "websocket.disconnect", "code": 1006})
+    async def say_parts(self, *parts: str) -> None:
+        """Sends each as a message of its own, and returns when all were taken."""
+        for part in parts:
+            self._incoming.put_nowait({"type": "websocket.receive", "text": part})
+        await self.say()
+
+    async def leave(self, code: int = 1006) -> None:
+        self._incoming.put_nowait({"type": "websocket.disconnect", "code": code})
         await self.left()
 
     async def left(self) -> None:

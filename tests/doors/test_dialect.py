@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.doors import dialect
+from pilothouse.doors import dialect, dialect_lines
 from pilothouse.doors.dialect import SdkUrlTransport, refuses
 from pilothouse.transport import TransportClosed, TransportError
 from tests.doors.dialler import (
@@ -278,3 +278,35 @@ def test_the_first_cli_that_refuses_is_explained() -> None:
     assert sentence is not None
     assert "2.1.121" in sentence
     assert "relay" in sentence
+
+
+# Lines that are too long
+
+
+async def test_a_line_without_end_is_dropped_alone_and_told_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(dialect_lines, "LONGEST_LINE", 60)
+    async with started(tmp_path) as (cli, hearer):
+        lost: list[str] = []
+        cli.lost_lines = lost.append
+        caller = Caller(cli)
+        await caller.say(said("a"))
+        await caller.say_parts("x" * 50, "x" * 50, "x" * 50 + "\n" + json.dumps(said("b"))[:9])
+        await caller.say_parts(json.dumps(said("b"))[9:] + "\n")
+        assert hearer.lines == [said("a"), said("b")]
+        [sentence] = lost
+        assert sentence.startswith("a line of the CLI was lost: it had 150 bytes")
+        await caller.leave()
+
+
+async def test_a_cli_that_sends_more_than_a_line_at_once_is_ended(tmp_path: Path) -> None:
+    async with started(tmp_path) as (cli, hearer):
+        lost: list[str] = []
+        cli.lost_lines = lost.append
+        await told(tmp_path)
+        caller = Caller(cli)
+        await caller.leave(1009)
+        async with asyncio.timeout(DEADLINE):
+            await hearer.gone.wait()
+        assert len(lost) == 1

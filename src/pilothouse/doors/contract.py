@@ -11,9 +11,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+from pilothouse.transport.base import LONGEST_LINE
+
 from .sockets import Socket
 
-__all__ = ["Carried", "Carrier", "Ledger", "Outgoing"]
+__all__ = ["Carried", "Carrier", "Ledger", "Outgoing", "too_long"]
 
 
 class Outgoing(NamedTuple):
@@ -88,3 +90,8 @@ class Carrier(Protocol):
     async def posted(self, body: bytes) -> int:
         """Take a batch that came beside the socket; the HTTP status to answer with."""
         ...
+
+
+def too_long(size: int) -> str:
+    """What is told of a line that was dropped for its length."""
+    return f"a line of the CLI was lost: it had {size} bytes, and {LONGEST_LINE} are the most"

@@ -34,7 +34,7 @@ from pilothouse.relay.refusals import Refusal
 from pilothouse.transport.base import Exit, TransportClosed, TransportError
 from pilothouse.transport.stdio import HIGH_WATER, StdioTransport
 
-from .dialect_lines import Answers, Head, Hearing, Outbox, read_head
+from .dialect_lines import Answers, Assembly, Head, Hearing, Outbox, read_head
 
 if TYPE_CHECKING:
     from pilothouse.client.versions import Version
@@ -48,6 +48,8 @@ FIRST_REFUSING: Final[Version] = (2, 1, 121)
 
 TOKEN_DESCRIPTOR: Final = "CLAUDE_CODE_WEBSOCKET_AUTH_FILE_DESCRIPTOR"
 TOKEN: Final = "CLAUDE_CODE_SESSION_ACCESS_TOKEN"
+
+TOO_LONG: Final = "a line of the CLI was lost: it is longer than any that is taken; ending the CLI"
 
 REPEAT_DEADLINE: Final = 10.0
 """For a line that the CLI wrote to come again. It repeats at once, or never."""
@@ -278,11 +280,14 @@ class SdkUrlTransport:
             self._interrupt()
 
     async def _receive(self, link: _Link) -> None:
-        rest = b""
+        assembly = Assembly(self._tell_lost)
         while (message := await link.socket.receive()) is not None and self._link is link:
             data = message.encode() if isinstance(message, str) else message
-            *lines, rest = (rest + data).split(b"\n")
-            self._take(lines, self._hearing.is_new)
+            self._take(assembly.feed(data), self._hearing.is_new)
+        if link.socket.was_too_long and self._link is link:
+            # It would dial again, and some builds would repeat it.
+            self._tell_lost(TOO_LONG)
+            self.close_stdin()
 
     async def _send(self, link: _Link) -> None:
         while True:

@@ -9,7 +9,11 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["Answers", "Head", "Hearing", "Outbox", "read_head"]
+from pilothouse.transport.base import LONGEST_LINE
+
+from .contract import too_long
+
+__all__ = ["Answers", "Assembly", "Head", "Hearing", "Outbox", "read_head"]
 
 REMEMBERED: Final = 4096
 """Names of lines kept to know them again; a CLI repeats its last 1,000."""
@@ -59,6 +63,41 @@ def read_head(line: bytes) -> Head:
         return _decode(line)
     except (msgspec.DecodeError, RecursionError):
         return Head()
+
+
+class Assembly:
+    """Puts the messages of one connection together to lines; one that is too long is dropped."""
+
+    def __init__(self, tell_lost: Callable[[str], None]) -> None:
+        self._tell_lost = tell_lost
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """The lines that are whole with this."""
+        first, *others = data.split(b"\n")
+        self._hold(first)
+        if not others:
+            return []
+        lines = [*self._end(), *others[:-1]]
+        self._hold(others[-1])
+        return lines
+
+    def _hold(self, part: bytes) -> None:
+        self._size += len(part)
+        if self._size > LONGEST_LINE:
+            self._parts.clear()
+        elif part:
+            self._parts.append(part)
+
+    def _end(self) -> list[bytes]:
+        line, size = b"".join(self._parts), self._size
+        self._parts.clear()
+        self._size = 0
+        if size > LONGEST_LINE:
+            self._tell_lost(too_long(size))
+            return []
+        return [line]
 
 
 class Hearing:

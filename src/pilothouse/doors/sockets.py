@@ -13,6 +13,7 @@ Send = Callable[[Scope], Awaitable[None]]
 
 # uvicorn raises a RuntimeError for a connection that it has closed itself.
 GONE: Final = (OSError, RuntimeError)
+TOO_LONG: Final = 1009
 LONGEST_REASON: Final = 120
 """A close frame has room for 123 bytes of it."""
 
@@ -28,6 +29,8 @@ class Socket:
         self._receive = receive
         self._send = send
         self._closed = False
+        self.was_too_long = False
+        """Whether it has ended because the peer sent more at once than is taken."""
 
     @property
     def bearer(self) -> str:
@@ -54,6 +57,7 @@ class Socket:
         message = await self._receive()
         if message["type"] != "websocket.receive":
             self._closed = True
+            self.was_too_long = message.get("code") == TOO_LONG
             return None
         data = message.get("bytes")
         return data if data is not None else message["text"]
