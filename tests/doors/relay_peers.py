@@ -49,9 +49,9 @@ class Peer:
         hello = Hello(first=first, written=written, **about)
         self.say(Kind.HELLO, first, framing.pack(hello), acknowledged=written)
 
-    def leave(self) -> None:
+    def leave(self, code: int = 1006) -> None:
         self.left = True
-        self._up.put_nowait({"type": "websocket.disconnect", "code": 1006})
+        self._up.put_nowait({"type": "websocket.disconnect", "code": code})
 
     async def hear(self) -> Frame:
         async with asyncio.timeout(DEADLINE):

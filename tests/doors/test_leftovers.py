@@ -366,3 +366,69 @@ def test_clearing_takes_the_folder_with_all_a_relay_had_in_it(tmp_path: Path) ->
     (folder / registry.LOG_NAME).touch()
     leftovers.clear(folder)
     assert not folder.exists()
+
+
+# Lines that were too long
+
+
+async def test_a_line_that_was_too_long_is_told_of_in_its_place(tmp_path: Path) -> None:
+    spool = Spool(None, longest=5)
+    spool.append(b"known\none\n" + b"x" * 9 + b"\ntwo\n" + b"y" * 7 + b"\n")
+    spool.acknowledge(1)
+    assert leaving.leave(tmp_path, spool, "a-session", "a-run", END) == ""
+    found = leftovers.find(tmp_path)
+    assert found is not None
+    assert (found.count, found.dropped) == (4, {3: 9, 5: 7})
+    book = Book()
+    book.disk.received = 1
+    transport, lost = transport_of(found, book)
+    transport.lost_lines = lambda sentence: (lost.append(sentence), book.calls.append("lost"))[0]
+    await transport.start(book)
+    assert await closed(transport) == TOLD
+    assert book.disk.lines == [b"one", b"two"]
+    assert [each.split(",")[0] for each in lost] == [
+        "a line of the CLI was lost: it had 9 bytes",
+        "a line of the CLI was lost: it had 7 bytes",
+    ]
+    assert book.calls == [
+        *("receiving 2", "data", "receiving 3", "lost"),
+        *("receiving 4", "data", "receiving 5", "lost"),
+        *("receiving 6", "eof", "exited"),
+    ]
+
+
+async def test_a_line_that_was_too_long_is_not_told_of_again(tmp_path: Path) -> None:
+    spool = Spool(None, longest=5)
+    spool.append(b"one\n" + b"x" * 9 + b"\ntwo\n")
+    assert leaving.leave(tmp_path, spool, "a-session", "a-run", END) == ""
+    found = leftovers.find(tmp_path)
+    assert found is not None
+    book = Book()
+    book.disk.received = 2
+    transport, lost = transport_of(found, book)
+    await transport.start(book)
+    assert await closed(transport) == TOLD
+    assert (book.disk.lines, lost) == ([b"two"], [])
+
+
+@pytest.mark.parametrize("dropped", [[[1]], [[0, 5]], [[1, "5"]], [[1, 2**53]], [1], {"1": 2}, 7])
+def test_sizes_that_make_no_sense_are_not_found(tmp_path: Path, dropped: object) -> None:
+    left(tmp_path, b"one")
+    file = tmp_path / leaving.NAME
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"dropped": dropped}))
+    assert leftovers.find(tmp_path) is None
+
+
+async def test_what_a_relay_left_that_knew_no_limit_is_told(tmp_path: Path) -> None:
+    left(tmp_path, b"one")
+    file = tmp_path / leaving.NAME
+    told = json.loads(file.read_text())
+    del told["dropped"]
+    file.write_text(json.dumps(told))
+    found = leftovers.find(tmp_path)
+    assert found is not None
+    book = Book()
+    transport, lost = transport_of(found, book)
+    await transport.start(book)
+    assert await closed(transport) == TOLD
+    assert (book.disk.lines, lost) == ([b"one"], [])

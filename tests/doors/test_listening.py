@@ -8,6 +8,7 @@ import signal
 import socket
 import stat
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,14 @@ from websockets.asyncio.client import unix_connect
 from websockets.exceptions import ConnectionClosed
 
 from pilothouse.doors.door import Doors
-from pilothouse.doors.listening import listen
+from pilothouse.doors.listening import LONGEST_MESSAGE, listen
 from pilothouse.doors.sockets import Socket
 from pilothouse.doors.tokens import Keyring
 from pilothouse.errors import ServerError
+from pilothouse.relay import framing
+from pilothouse.relay.framing import Frame, Kind
 from pilothouse.relay.refusals import Refusal
+from pilothouse.transport.base import LONGEST_LINE
 
 KEYRING = Keyring(b"k" * 32)
 
@@ -33,9 +37,14 @@ class Echo:
     machine = ""
     route = "relay"
 
+    def __init__(self) -> None:
+        self.was_too_long: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
     async def visited(self, socket: Socket) -> None:
         while (message := await socket.receive()) is not None:
             await socket.send(message)
+        if not self.was_too_long.done():
+            self.was_too_long.set_result(socket.was_too_long)
 
     async def posted(self, body: bytes) -> int:
         return 404
@@ -76,10 +85,23 @@ async def test_one_that_is_refused_hears_the_code(tmp_path: Path) -> None:
 
 
 async def test_a_line_may_be_very_long(tmp_path: Path) -> None:
-    line = b"x" * (40 * 1024 * 1024)
+    frame = framing.encode(Frame(Kind.LINES, 1, 0, b"x" * LONGEST_LINE + b"\n"))
     async with listen(doors(), tmp_path / "door"), connect(str(tmp_path / "door")) as link:
-        await link.send(line)
-        assert await link.recv() == line
+        await link.send(frame)
+        assert await link.recv() == frame
+
+
+async def test_what_is_longer_than_a_line_is_not_taken_and_said_to_be_too_long(
+    tmp_path: Path,
+) -> None:
+    echo = Echo()
+    made = Doors(KEYRING)
+    made.expect(echo)
+    async with listen(made, tmp_path / "door"), connect(str(tmp_path / "door")) as link:
+        with suppress(ConnectionClosed):
+            await link.send(b"x" * (LONGEST_MESSAGE + 1))
+        async with asyncio.timeout(30):
+            assert await echo.was_too_long
 
 
 async def test_a_connection_that_stays_does_not_keep_it_from_ending(tmp_path: Path) -> None:

@@ -906,3 +906,80 @@ async def test_the_greeting_says_which_process_it_is() -> None:
         assert transport.hello is not None
         assert transport.hello.host == "elsewhere"
     assert await transport.posted(b"") == 404
+
+
+# -- lines that are too long
+
+
+def dropped(size: object = 70_000_000) -> bytes:
+    return json.dumps({"size": size}).encode()
+
+
+async def test_a_line_that_a_relay_has_dropped_is_told_of_in_its_place_and_once() -> None:
+    book, missing = Book(), list[str]()
+    transport = await begin(book)
+    transport.lost_lines = lambda because: (missing.append(because), book.calls.append("lost"))[0]
+    async with visit(transport) as peer:
+        peer.greet()
+        await peer.welcomed()
+        peer.say(Kind.LINES, 1, b"one\n")
+        peer.say(Kind.DROPPED, 2, dropped())
+        peer.say(Kind.LINES, 3, b"three\n")
+        await book.until(lambda: book.disk.received == 3)
+    async with visit(transport) as again:
+        again.greet(first=2)
+        assert await again.welcomed() == 3
+        again.say(Kind.DROPPED, 2, dropped())
+        again.say(Kind.LINES, 3, b"three\nfour\n")
+        again.say(Kind.EXIT, 5, ENDED)
+        await book.ended()
+    assert book.disk.lines == [b"one", b"three", b"four"]
+    [sentence] = missing
+    assert sentence.startswith("a line of the CLI was lost: it had 70000000 bytes")
+    assert book.calls[:5] == ["receiving 1", "data", "receiving 2", "lost", "receiving 3"]
+
+
+@pytest.mark.parametrize("size", [0, -1, True, 1.5, "7", None, 2**53])
+async def test_a_dropped_line_without_a_size_is_refused(size: object) -> None:
+    book = Book()
+    async with visit(await begin(book)) as peer:
+        peer.greet()
+        await peer.welcomed()
+        peer.say(Kind.DROPPED, 1, dropped(size))
+        assert await peer.closed() == Refusal.FRAME_REFUSED
+    assert book.calls == []
+
+
+async def test_a_dropped_line_is_refused_where_another_has_to_come() -> None:
+    book = Book()
+    async with visit(await begin(book)) as peer:
+        peer.greet()
+        await peer.welcomed()
+        peer.say(Kind.DROPPED, 2, dropped())
+        assert await peer.closed() == Refusal.FRAME_REFUSED
+    assert book.calls == []
+
+
+async def test_a_relay_of_the_version_before_is_welcome() -> None:
+    book = Book()
+    async with visit(await begin(book)) as peer:
+        peer.greet(version=1)
+        await peer.welcomed()
+        peer.say(Kind.LINES, 1, b"one\n")
+        await book.until(lambda: book.disk.lines == [b"one"])
+
+
+async def test_a_relay_that_sends_more_than_a_line_at_once_is_refused_for_good() -> None:
+    book, missing = Book(), list[str]()
+    transport = await begin(book)
+    transport.lost_lines = missing.append
+    async with visit(transport) as peer:
+        peer.greet()
+        await peer.welcomed()
+        peer.leave(1009)
+        exit_ = await book.ended()
+    assert exit_.reason == "its relay sent a line that is longer than any that is taken"
+    assert len(missing) == 1
+    async with visit(transport) as again:
+        again.greet()
+        assert await again.closed() == Refusal.SESSION_ENDED

@@ -12,7 +12,7 @@ from websockets.asyncio.server import Server, ServerConnection, serve, unix_serv
 from websockets.exceptions import ConnectionClosed
 
 from pilothouse.relay import framing
-from pilothouse.relay.framing import Exit, Frame, Hello, Kind, Order, Welcome
+from pilothouse.relay.framing import Dropped, Exit, Frame, Hello, Kind, Order, Welcome
 from pilothouse.relay.refusals import Refusal
 
 DEADLINE = 60.0
@@ -25,6 +25,8 @@ class Door:
 
     def __init__(self, unix: Path | None = None, tls: Any = None) -> None:
         self.lines: list[bytes] = []
+        self.dropped: dict[int, int] = {}
+        """The sizes of lines that were too long, by their numbers; `lines` has none of them."""
         self.exit: Exit | None = None
         self.hellos: list[Hello] = []
         self.mistakes: list[str] = []
@@ -55,7 +57,7 @@ class Door:
 
     @property
     def committed(self) -> int:
-        return len(self.lines) + (self.exit is not None)
+        return len(self.lines) + len(self.dropped) + (self.exit is not None)
 
     @property
     def connected(self) -> bool:
@@ -202,6 +204,8 @@ class Door:
         self.written = max(self.written, frame.acknowledged)
         if frame.kind is Kind.LINES:
             self._commit(frame)
+        elif frame.kind is Kind.DROPPED and frame.number == self.committed + 1:
+            self.dropped[frame.number] = framing.unpack(Dropped, frame.payload).size
         elif frame.kind is Kind.EXIT and self.exit is None:
             if frame.number != self.committed + 1:
                 self.mistakes.append(f"exit: {frame.number} after {self.committed}")

@@ -64,6 +64,7 @@ async def test_what_nobody_came_for_is_left_with_the_end_when_the_will_is_done(
         "first": 1,
         "next": 3,
         "exit": {"code": 3, "signal": None, "stderr_tail": "oh\n", "reason": ""},
+        "dropped": [],
     }
     assert names(running.spool) == {leaving.NAME, leaving.LINES}
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in running.spool.iterdir())

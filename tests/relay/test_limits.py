@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pilothouse.relay import leaving, registry
+from pilothouse.transport.base import LONGEST_LINE
 from tests.relay.door import Door
 from tests.relay.running import Running, python, relay
 
@@ -59,9 +60,10 @@ def spool_files(pid: int) -> int:
     return size
 
 
-def resident(pid: int) -> int:
+def resident(pid: int, name: str = "VmRSS") -> int:
+    """Bytes of memory now; by the name of VmHWM, the most there ever were."""
     status = Path(f"/proc/{pid}/status").read_text()
-    return int(status.split("VmRSS:")[1].split()[0]) * 1024
+    return int(status.split(f"{name}:")[1].split()[0]) * 1024
 
 
 async def test_what_memory_cannot_hold_goes_to_the_disk_and_comes_back(tmp_path: Path) -> None:
@@ -133,7 +135,7 @@ async def test_a_full_spool_does_not_outlast_the_last_will(tmp_path: Path) -> No
     assert len(left) > 1000
 
 
-async def test_a_line_longer_than_every_limit_passes(tmp_path: Path) -> None:
+async def test_a_line_longer_than_every_other_limit_passes(tmp_path: Path) -> None:
     size = 12 * MIB
     source = f"import sys; sys.stdout.write('a' * {size} + '\\n' + 'b\\n')"
     async with (
@@ -161,3 +163,62 @@ async def test_without_a_place_on_the_disk_memory_is_the_limit(tmp_path: Path) -
             await door.ended()
             assert await running.result() == 0
     assert door.lines == expected(count)
+
+
+# Says a line, much without a newline, and a line again once it is told to.
+ENDLESS = """
+import os, sys
+os.write(1, b"before\\n")
+part = b"x" * (1024 * 1024)
+for _ in range(int(sys.argv[1])):
+    left = part
+    while left:
+        left = left[os.write(1, left) :]
+os.write(2, b"said")
+sys.stdin.readline()
+os.write(1, b"\\nafter\\n")
+"""
+
+
+async def test_a_line_without_end_takes_no_more_memory_than_the_longest_line(
+    tmp_path: Path,
+) -> None:
+    size = 8 * LONGEST_LINE
+    async with (
+        Door().opened() as door,
+        relay(door.url, tmp_path, python(ENDLESS, str(size // MIB))) as running,
+    ):
+        await door.has(1)
+        # Read when the CLI has said all of it, since it waits for its pipe to be read.
+        await door.say(b"go on")
+        await door.has(2)
+        assert resident(running.pid, "VmHWM") < LONGEST_LINE + 32 * MIB
+        await door.ended()
+        assert await running.result() == 0
+    assert door.lines == [b"before", b"after"]
+    assert door.dropped == {2: size}
+    assert door.repeated == 0
+    assert len(door.hellos) == 1
+
+
+# Says a line, one of so many bytes, and another.
+THREE = """
+import sys
+print("a", "x" * int(sys.argv[1]), "b", sep="\\n")
+"""
+
+
+async def test_a_dropped_line_is_told_again_until_it_is_acknowledged(tmp_path: Path) -> None:
+    size = LONGEST_LINE + 1
+    async with Door().opened() as door:
+        door.acknowledging = False
+        async with relay(door.url, tmp_path, python(THREE, str(size))) as running:
+            await door.ended()
+            assert (door.lines, door.dropped) == ([b"a", b"b"], {2: size})
+            await door.kill()
+            door.lines, door.dropped, door.exit = [b"a"], {}, None
+            door.acknowledging = True
+            await door.open()
+            await door.ended()
+            assert await running.result() == 0
+    assert (door.lines, door.dropped) == ([b"a", b"b"], {2: size})

@@ -145,3 +145,54 @@ def test_what_has_no_newline_at_the_end_is_a_line() -> None:
     assert everything(spool) == (1, b"whole\nhalf\n")
     spool.finish()
     assert spool.next == 3
+
+
+# Lines that are too long
+
+
+def entries(spool: Spool) -> list[bytes | int]:
+    """Every line that is given out; of one that was dropped, its size."""
+    found: list[bytes | int] = []
+    while (batch := spool.take(100)) is not None:
+        assert batch.first == spool.first + len(found)
+        if batch.dropped:
+            assert batch.data == b"\n"
+            found.append(batch.dropped)
+        else:
+            found += batch.data.split(b"\n")[:-1]
+    return found
+
+
+@given(lines=LINES, cuts=st.lists(st.integers(1, 30)), longest=st.integers(0, 30))
+def test_a_line_that_is_too_long_is_dropped_alone_and_keeps_its_number(
+    lines: list[bytes], cuts: list[int], longest: int
+) -> None:
+    spool = Spool(None, longest=longest)
+    data = b"".join(lines)
+    for size in cuts:
+        spool.append(data[:size]) if data[:size] else None
+        data = data[size:]
+        assert sum(map(len, spool._rest)) == spool._rest_size <= longest
+    spool.append(data) if data else None
+    plain = [line[:-1] for line in lines]
+    expected = [line if len(line) <= longest else len(line) for line in plain]
+    assert entries(spool) == expected
+    sizes = enumerate(expected, 1)
+    assert spool.dropped == [each for each in sizes if isinstance(each[1], int)]
+    spool.rewind()
+    known = len(lines) // 2
+    spool.acknowledge(known)
+    assert entries(spool) == expected[known:]
+    spool.close()
+    assert spool.held == spool.in_flight == 0
+
+
+def test_a_line_without_end_is_counted_and_not_kept() -> None:
+    spool = Spool(None, longest=10)
+    for _ in range(1000):
+        spool.append(b"x" * 8)
+    assert spool.held == 0
+    assert not spool.full
+    spool.finish()
+    assert entries(spool) == [8000]
+    assert spool.next == 2

@@ -12,7 +12,7 @@ from pilothouse.relay import framing
 from pilothouse.relay.framing import Frame, FrameError, Hello, Kind
 from pilothouse.transport.base import Exit
 
-__all__ = ["LIMIT", "exit_in", "hello_in"]
+__all__ = ["LIMIT", "exit_in", "hello_in", "size_in"]
 
 LIMIT: Final = 2**53
 """No number of a line comes near it; those below are exact in whatever they are written to."""
@@ -46,6 +46,14 @@ def exit_in(frame: Frame) -> Exit:
         raise FrameError("an EXIT without its numbers")
     tail, reason = _text(told.stderr_tail), _text(told.reason)
     return Exit(told.code, told.signal, tail[-STDERR_LIMIT:], reason[:LONGEST_REASON])
+
+
+def size_in(frame: Frame) -> int:
+    """How long the line was that a relay has dropped; `FrameError` if that cannot be."""
+    told: framing.Dropped = framing.unpack(framing.Dropped, frame.payload)
+    if not _is_in(range(1, LIMIT), told.size):
+        raise FrameError("a DROPPED without its size")
+    return told.size
 
 
 def _pids(hello: Hello) -> tuple[int | None, ...]:

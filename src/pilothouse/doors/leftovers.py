@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from pilothouse.relay import leaving, registry
 from pilothouse.transport.base import Exit, TransportClosed, TransportError
 
-from .contract import Carried, Ledger
+from .contract import Carried, Ledger, too_long
 
 if TYPE_CHECKING:
     from pilothouse.transport.base import Receiver
@@ -47,6 +47,8 @@ class Leftover:
     exit: Exit
     path: Path
     """The file with the lines."""
+    dropped: Mapping[int, int]
+    """The sizes of lines that were too long, by their numbers; empty ones have their places."""
 
     @property
     def count(self) -> int:
@@ -75,8 +77,22 @@ def _leftover(folder: Path, given: Any) -> Leftover:
         or not 1 <= first <= following < LARGEST
     ):
         raise ValueError("no numbers of lines")
-    session_id, run = str(given["session_id"]), str(given["run"])
-    return Leftover(session_id, run, first, following, _exit(given["exit"]), folder / leaving.LINES)
+    return Leftover(
+        session_id=str(given["session_id"]),
+        run=str(given["run"]),
+        first=first,
+        next=following,
+        exit=_exit(given["exit"]),
+        path=folder / leaving.LINES,
+        dropped=_dropped(given.get("dropped", [])),
+    )
+
+
+def _dropped(given: Any) -> dict[int, int]:
+    sizes = {number: size for number, size in given}
+    if not all(type(each) is int and 0 < each < LARGEST for pair in sizes.items() for each in pair):
+        raise ValueError("no sizes of lines")
+    return sizes
 
 
 def _exit(given: Any) -> Exit:
@@ -95,8 +111,7 @@ def clear(folder: Path) -> None:
 class Batch(NamedTuple):
     """Whole lines out of the file."""
 
-    data: bytes
-    lines: int
+    lines: Sequence[bytes]
     end: int
     """Where the next ones begin."""
 
@@ -111,7 +126,7 @@ def _read(path: Path, start: int, skipped: int) -> Batch:
         lines = file.readlines(BATCH)
         if lines and not lines[-1].endswith(b"\n"):
             lines.pop()
-        return Batch(b"".join(lines), len(lines), file.tell())
+        return Batch(lines, file.tell())
 
 
 class LeftTransport:
@@ -250,16 +265,36 @@ class LeftTransport:
     def _tell(self, batch: Batch) -> None:
         assert self._receiver is not None
         self._offset = batch.end
-        self._received += batch.lines
-        self._ledger.receiving(self._received)
         try:
-            self._receiver.data_received(batch.data)
+            self._tell_each(batch.lines)
         except Exception as error:
             log.exception("what a relay has left cannot be taken", extra=self._about)
             self._ledger.not_received()
             self._give_up(f"what its relay has left cannot be taken: {error}")
         else:
             self._ledger.kept().add_done_callback(self._was_kept)
+
+    def _tell_each(self, lines: Sequence[bytes]) -> None:
+        first, told = self._received + 1, 0
+        for index in range(len(lines)):
+            if (size := self._leftover.dropped.get(first + index)) is not None:
+                self._tell_lines(lines[told:index])
+                self._tell_dropped(size)
+                told = index + 1
+        self._tell_lines(lines[told:])
+
+    def _tell_lines(self, lines: Sequence[bytes]) -> None:
+        if lines:
+            assert self._receiver is not None
+            self._received += len(lines)
+            self._ledger.receiving(self._received)
+            self._receiver.data_received(b"".join(lines))
+
+    def _tell_dropped(self, size: int) -> None:
+        self._received += 1
+        self._ledger.receiving(self._received)
+        if self.lost_lines is not None:
+            self.lost_lines(too_long(size))
 
     def _was_kept(self, done: asyncio.Future[None]) -> None:
         failed = _failed(done)

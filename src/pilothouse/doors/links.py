@@ -58,6 +58,11 @@ class Link:
         self.is_greeted = True
         self.wake()
 
+    @property
+    def was_too_long(self) -> bool:
+        """Whether it has ended because the peer sent more at once than a relay does."""
+        return self._socket.was_too_long
+
     async def receive(self) -> Frame | None:
         """The next frame; None once the peer is gone."""
         message = await self._socket.receive()

@@ -13,6 +13,7 @@ from socket import AF_UNIX, SOCK_STREAM, socket
 from typing import TYPE_CHECKING, Any, Final
 
 from pilothouse.errors import ServerError
+from pilothouse.transport.base import LONGEST_LINE
 
 from .door import Doors
 
@@ -23,8 +24,8 @@ __all__ = ["listen", "make_server", "serve"]
 
 LONGEST_PATH: Final = 107 if sys.platform == "linux" else 103
 """Bytes of a path that fit into the address of a Unix socket."""
-LONGEST_MESSAGE: Final = 1024 * 1024 * 1024
-"""No line is ever split, however long it is."""
+LONGEST_MESSAGE: Final = LONGEST_LINE + 1024 * 1024
+"""No line is ever split: there is room for the longest, and for what tells its number."""
 PING: Final = 20.0
 GRACE: Final = 2
 """Seconds for connections to end, when the listening does."""

@@ -7,6 +7,8 @@ Nothing is sent before it is committed, and nothing is acknowledged before it is
 dies, the other still has what the dead one had not kept. A connection has no state worth keeping:
 it begins with both sides saying where they stand.
 
+A line that was too long for the relay comes as DROPPED: in its place `lost_lines` is told.
+
 The newest connection is the run's link. An older one is told so, and what it says does not count.
 """
 
@@ -22,8 +24,8 @@ from pilothouse.relay.framing import Frame, FrameError, Hello, Kind, Order
 from pilothouse.relay.refusals import Refusal
 from pilothouse.transport.base import Exit, TransportClosed, TransportError
 
-from .contract import Carried, Ledger
-from .frames import exit_in, hello_in
+from .contract import Carried, Ledger, too_long
+from .frames import exit_in, hello_in, size_in
 from .inbox import Inbox, succeeded
 from .links import FAILED, NORMAL, Link
 from .outbox import Outbox
@@ -46,6 +48,7 @@ END_GRACE: Final = 20.0
 DELIVERY_LIMIT: Final = 600.0
 """Seconds in which a closed CLI's lines have to come, however steadily they do."""
 UNANSWERED: Final = "its relay does not answer"
+TOO_LONG: Final = "its relay sent a line that is longer than any that is taken"
 UNDELIVERED: Final = "what it had not delivered of the CLI's lines is lost"
 HIGH_WATER: Final = 256 * 1024
 
@@ -246,11 +249,11 @@ class RelayTransport:
         else:
             self._write_off()
 
-    def _write_off(self) -> None:
+    def _write_off(self, reason: str = UNANSWERED) -> None:
         if self._exit is None:
-            self._tell_lines_lost(f"{UNANSWERED}: {UNDELIVERED}")
+            self._tell_lines_lost(f"{reason}: {UNDELIVERED}")
         # Should it ever come back: it is refused for good, and ends its CLI itself.
-        self._tell_end(Exit(None, None, "", UNANSWERED))
+        self._tell_end(Exit(None, None, "", reason))
         self._end_link(Refusal.SESSION_ENDED)
 
     def _after(self, delay: float, step: Callable[[], None]) -> None:
@@ -363,6 +366,9 @@ class RelayTransport:
                 while (frame := await link.receive()) is not None and self._link is link:
                     self._take(frame)
                     await self._inbox.room()
+            if link.was_too_long and self._link is link:
+                # It would come back and send the same again.
+                self._write_off(TOO_LONG)
         except FrameError as error:
             log.warning("a relay sent what it should not", extra={**self._about, "why": str(error)})
             link.end(Refusal.FRAME_REFUSED, str(error))
@@ -395,7 +401,7 @@ class RelayTransport:
     def _refusal(self, hello: Hello) -> tuple[int, str] | None:
         if (hello.session_id, hello.run) != (self.session_id, self.run):
             return Refusal.SESSION_UNKNOWN, "the token is another run's"
-        if hello.version != framing.VERSION:
+        if hello.version not in framing.SPOKEN:
             return Refusal.FRAME_REFUSED, f"this door speaks version {framing.VERSION}"
         if self._detached:
             return GOING_AWAY, "the server leaves"
@@ -427,6 +433,8 @@ class RelayTransport:
         match frame.kind:
             case Kind.LINES:
                 self._take_lines(frame)
+            case Kind.DROPPED:
+                self._take_dropped(frame)
             case Kind.EXIT:
                 self._take_exit(frame)
             case Kind.ACK:
@@ -445,13 +453,27 @@ class RelayTransport:
     def _take_lines(self, frame: Frame) -> None:
         if not frame.payload.endswith(b"\n"):
             raise FrameError("lines without an end")
-        if not self._inbox.is_new(frame):
+        if not self._is_next(frame):
             return
-        if self._exit_number:
-            raise FrameError("lines after the CLI's end")
         assert self._receiver is not None
         self._inbox.take(frame, self._receiver.data_received)
         self._await_delivery()
+
+    def _take_dropped(self, frame: Frame) -> None:
+        size = size_in(frame)
+        if self._is_next(frame):
+            self._inbox.skip(frame.number)
+            log.error("a line of a CLI is too long", extra={**self._about, "size": size})
+            self._tell_lines_lost(too_long(size))
+            self._await_delivery()
+
+    def _is_next(self, frame: Frame) -> bool:
+        """Whether there is something new in a frame of the CLI's lines."""
+        if not self._inbox.is_new(frame):
+            return False
+        if self._exit_number:
+            raise FrameError("lines after the CLI's end")
+        return True
 
     def _take_exit(self, frame: Frame) -> None:
         if self._inbox.is_new(frame):

@@ -238,7 +238,10 @@ class Courier:
         if not self._greeted:
             return
         while self._has_room() and (batch := self._spool.take(BATCH)) is not None:
-            self._send(Kind.LINES, *batch)
+            if batch.dropped:
+                self._send(Kind.DROPPED, batch.first, framing.pack(framing.Dropped(batch.dropped)))
+            else:
+                self._send(Kind.LINES, batch.first, batch.data)
         if self._exit is not None and not self._exit_sent and not self._spool.waiting:
             self._exit_sent = True
             self._send(Kind.EXIT, self._spool.next, self._exit)

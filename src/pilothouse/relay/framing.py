@@ -6,14 +6,19 @@
     WELCOME   door -> relay   where the door stands; nothing else flows before it
     LINES     both ways       whole lines, each with its newline; `number` is that of the first
     ORDER     door -> relay   what to do between two lines; takes one number of their sequence
+    DROPPED   relay -> door   how long a line was that is longer than any that is carried; it has
+                              the number of that line
     EXIT      relay -> door   how the CLI ended; takes the number after the last line
     ACK       both ways       only the acknowledgement
 
 Lines are numbered from 1 in each direction, and every number is used once. `acknowledged` is the
 highest number of the other direction below which nothing has to be sent again: for a door, what is
 committed; for a relay, what is written to the CLI. A line's bytes are never looked at, and no line
-is split: a message is as long as its longest line asks for. A door need not acknowledge every
-message, but a relay stops sending with about 1 MiB unacknowledged.
+is split: a message is as long as its longest line asks for, and no line is longer than
+`transport.base.LONGEST_LINE`. A door need not acknowledge every message, but a relay stops sending
+with about 1 MiB unacknowledged.
+
+Version 2 has DROPPED; before it, a relay kept a line of any length. A door takes both.
 """
 
 from __future__ import annotations
@@ -24,6 +29,7 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 __all__ = [
+    "Dropped",
     "Exit",
     "Frame",
     "FrameError",
@@ -38,7 +44,9 @@ __all__ = [
 ]
 
 HEAD: Final = struct.Struct("!BQQ")
-VERSION: Final = 1
+VERSION: Final = 2
+SPOKEN: Final = (1, VERSION)
+"""Versions of a relay that a door understands."""
 
 
 class Kind(IntEnum):
@@ -48,6 +56,7 @@ class Kind(IntEnum):
     ORDER = 4
     EXIT = 5
     ACK = 6
+    DROPPED = 7
 
 
 class FrameError(ValueError):
@@ -104,6 +113,13 @@ class Order(NamedTuple):
     """`close_input`, `terminate`, `kill`, or `end`: all of these in order, after an interrupt."""
 
 
+class Dropped(NamedTuple):
+    """A line that was not kept."""
+
+    size: int
+    """In bytes, without its newline."""
+
+
 class Exit(NamedTuple):
     """How the CLI ended."""
 
@@ -128,7 +144,7 @@ def decode(message: bytes) -> Frame:
         raise FrameError(f"no frame of a relay: {error}") from error
 
 
-def pack(value: Hello | Welcome | Order | Exit) -> bytes:
+def pack(value: Hello | Welcome | Order | Dropped | Exit) -> bytes:
     """The payload of a frame that says something."""
     return json.dumps(value._asdict()).encode()
 

@@ -1,7 +1,8 @@
 """What a relay that ends without a door leaves in its folder, for a server that comes later.
 
     left.lines   the CLI's lines that no door has acknowledged, as they are
-    left.json    whose they are, the number of the first, and how the CLI ended
+    left.json    whose they are, the number of the first, which of them are empty because they were
+                 too long, and how the CLI ended
 
 The second appears last and complete: without it there is nothing.
 """
@@ -14,6 +15,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from .framing import Exit
@@ -38,6 +40,8 @@ class Left(NamedTuple):
     """The number behind the last: that of the CLI's end."""
     exit: dict[str, object]
     """As `framing.Exit` has it."""
+    dropped: Sequence[tuple[int, int]]
+    """The lines that were too long, by their numbers, with their sizes."""
 
 
 def leave(folder: Path, spool: Spool, session_id: str, run: str, exit_: Exit) -> str:
@@ -45,7 +49,7 @@ def leave(folder: Path, spool: Spool, session_id: str, run: str, exit_: Exit) ->
 
     The result says why lines are missing, if so: the end is left all the same.
     """
-    left = Left(session_id, run, spool.first, spool.next, exit_._asdict())
+    left = Left(session_id, run, spool.first, spool.next, exit_._asdict(), spool.dropped)
     # Before the lines, which may take all the room there is.
     fd = _create(folder / PART)
     try:
@@ -79,7 +83,7 @@ def _move(spool: Spool, fd: int) -> None:
     spool.rewind()
     size = 0
     while (batch := spool.take(BATCH)) is not None:
-        first, data = batch
+        first, data, _ = batch
         try:
             _store(fd, data)
         except OSError:

@@ -1,6 +1,7 @@
 """What a CLI has said and the door does not have yet: lines in memory, then in files, bounded.
 
-Lines are numbered from 1 and only their newlines are looked at. A file has no name any more when
+Lines are numbered from 1 and only their newlines are looked at. Of a line that is too long nothing
+is kept but its size: an empty one has its place and its number. A file has no name any more when
 the first line is put into it, so whatever becomes of the relay leaves nothing on the disk.
 """
 
@@ -10,9 +11,11 @@ import os
 from collections import deque
 from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
-__all__ = ["DEFAULT_LIMIT", "Spool"]
+from pilothouse.transport.base import LONGEST_LINE
+
+__all__ = ["DEFAULT_LIMIT", "Batch", "Spool"]
 
 DEFAULT_LIMIT: Final = 1024 * 1024 * 1024
 MEMORY: Final = 4 * 1024 * 1024
@@ -21,6 +24,16 @@ SEGMENT: Final = 16 * 1024 * 1024
 """Bytes after which a new file is begun; one whose lines are all acknowledged is gone."""
 CHUNK: Final = 64 * 1024
 """Bytes up to which what is read later is put to what was read before."""
+
+
+class Batch(NamedTuple):
+    """Lines that are given out together; or the place of a single one that was too long."""
+
+    first: int
+    """The number of the first."""
+    data: bytes
+    dropped: int = 0
+    """How many bytes the line had whose place this is."""
 
 
 class Segment:
@@ -53,13 +66,16 @@ class Segment:
 
 
 class Chunk:
-    """Some lines, in memory or in a file."""
+    """Some lines, in memory or in a file; or the place of one that was dropped."""
 
-    __slots__ = ("count", "data", "first", "offset", "segment", "size")
+    __slots__ = ("count", "data", "dropped", "first", "offset", "segment", "size")
 
-    def __init__(self, first: int, lines: int, data: bytes, segment: Segment | None) -> None:
+    def __init__(
+        self, first: int, lines: int, data: bytes, segment: Segment | None, dropped: int = 0
+    ) -> None:
         self.first = first
         self.count = lines
+        self.dropped = dropped
         self.size = len(data)
         self.data = b"" if segment else data
         self.segment = segment
@@ -104,15 +120,20 @@ class Chunk:
 class Spool:
     """Takes bytes as they come, gives whole lines in batches, forgets what is acknowledged."""
 
-    def __init__(self, folder: Path | None, limit: int = DEFAULT_LIMIT) -> None:
+    def __init__(
+        self, folder: Path | None, limit: int = DEFAULT_LIMIT, longest: int = LONGEST_LINE
+    ) -> None:
         self._folder = folder
         self._limit = limit
+        self._longest = longest
         self._chunks: deque[Chunk] = deque()
         self._given = 0
         """How many of the chunks have been given out since the last `rewind`."""
         self._in_flight = 0
         self._rest: list[bytes] = []
         self._rest_size = 0
+        self._dropped = 0
+        """Bytes that are gone of the line that has not ended yet."""
         self._in_memory = 0
         self._held = 0
         self._segment: Segment | None = None
@@ -138,6 +159,11 @@ class Spool:
         return self._in_flight
 
     @property
+    def dropped(self) -> list[tuple[int, int]]:
+        """The lines that were too long, by their numbers, with their sizes."""
+        return [(chunk.first, chunk.dropped) for chunk in self._chunks if chunk.dropped]
+
+    @property
     def waiting(self) -> bool:
         """Whether there is something to give out."""
         return self._given < len(self._chunks)
@@ -157,6 +183,9 @@ class Spool:
 
     def append(self, data: bytes) -> None:
         """Take some bytes, cut anywhere."""
+        if self._dropped or self._rest_size + len(data) > self._longest:
+            self._append_singly(data)
+            return
         cut = data.rfind(b"\n") + 1
         if not cut:
             self._rest.append(data)
@@ -170,21 +199,44 @@ class Spool:
         self._rest_size = len(rest)
         self._keep(lines, lines.count(b"\n"))
 
+    def _append_singly(self, data: bytes) -> None:
+        """Take bytes where one of their lines may be too long."""
+        *lines, rest = data.split(b"\n")
+        for line in lines:
+            self._hold(line)
+            self._end_line()
+        self._hold(rest)
+
+    def _hold(self, part: bytes) -> None:
+        if self._dropped or self._rest_size + len(part) > self._longest:
+            self._dropped += self._rest_size + len(part)
+            self._rest, self._rest_size = [], 0
+        elif part:
+            self._rest.append(part)
+            self._rest_size += len(part)
+
+    def _end_line(self) -> None:
+        line = b"".join((*self._rest, b"\n"))
+        dropped, self._dropped = self._dropped, 0
+        self._rest, self._rest_size = [], 0
+        self._keep(line, 1, dropped)
+
     def finish(self) -> None:
         """Nothing follows: what has no newline is a line all the same."""
-        if self._rest:
+        if self._rest or self._dropped:
             self.append(b"\n")
 
-    def _keep(self, data: bytes, lines: int) -> None:
+    def _keep(self, data: bytes, lines: int, dropped: int = 0) -> None:
         segment = self._store(data) if self._in_memory + len(data) > MEMORY else None
         if segment is None:
             self._in_memory += len(data)
         self._held += len(data)
         last = self._chunks[-1] if self.waiting else None
-        if last and last.segment is segment and last.size + len(data) <= CHUNK:
+        alone = dropped or last is None or last.dropped
+        if last and not alone and last.segment is segment and last.size + len(data) <= CHUNK:
             last.extend(lines, data)
         else:
-            self._chunks.append(Chunk(self.next, lines, data, segment))
+            self._chunks.append(Chunk(self.next, lines, data, segment, dropped))
         self.next += lines
 
     def _store(self, data: bytes) -> Segment | None:
@@ -203,22 +255,22 @@ class Spool:
 
     # -- out
 
-    def take(self, limit: int) -> tuple[int, bytes] | None:
-        """The next lines, about `limit` bytes of them, and the number of the first."""
+    def take(self, limit: int) -> Batch | None:
+        """The next lines, about `limit` bytes of them."""
         if not self.waiting:
             return None
         chunk = self._chunks[self._given]
-        first, size, parts = chunk.first, chunk.size, [chunk.read()]
+        first, size, parts, dropped = chunk.first, chunk.size, [chunk.read()], chunk.dropped
         self._given += 1
-        while self.waiting:
+        while self.waiting and not dropped:
             chunk = self._chunks[self._given]
-            if size + chunk.size > limit:
+            if chunk.dropped or size + chunk.size > limit:
                 break
             size += chunk.size
             parts.append(chunk.read())
             self._given += 1
         self._in_flight += size
-        return first, parts[0] if len(parts) == 1 else b"".join(parts)
+        return Batch(first, parts[0] if len(parts) == 1 else b"".join(parts), dropped)
 
     def rewind(self) -> None:
         """Give everything out again that is not acknowledged."""

@@ -441,7 +441,11 @@ class Life(ABC):
         """Keep that something cannot be kept."""
         log.warning("session %s: %s", self.session_id, because)
         if self._services.journal.failed is None:
-            self.write(LinesLost(because=because))
+            # In one transaction with how far the lines have come: it is told once.
+            received = self._passage.received()
+            self._scribe.write(self.view, LinesLost(because=because), received=received)
+        if self._client is not None:
+            self._client.turns.lines_lost()
 
     def reconnected(self) -> None:
         """Ask a CLI that dialled in anew what it still waits for."""

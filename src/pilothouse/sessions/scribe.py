@@ -8,6 +8,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 from pilothouse.client.turns import Turn
+from pilothouse.doors.contract import too_long
 from pilothouse.errors import JournalError
 from pilothouse.protocol import LineRejected, Message, StreamEvent
 from pilothouse.protocol.strict import are_strict, is_strict, strict
@@ -19,6 +20,7 @@ from .entries import (
     NOISE,
     PARTIAL,
     AnyRecord,
+    LinesLost,
     QuestionClosed,
     QuestionDecided,
     QuestionOpened,
@@ -50,10 +52,11 @@ class Scribe:
         *records: AnyRecord,
         keys: Sequence[KeyRow] = (),
         ended_runs: Sequence[str] = (),
+        received: Sequence[ReceivedRow] = (),
     ) -> Posted:
         """Add records of one session, in one transaction."""
         pairs = [(view, record) for record in records]
-        return self.write_all(pairs, keys=keys, ended_runs=ended_runs)
+        return self.write_all(pairs, keys=keys, ended_runs=ended_runs, received=received)
 
     def write_all(
         self,
@@ -61,6 +64,7 @@ class Scribe:
         *,
         keys: Sequence[KeyRow] = (),
         ended_runs: Sequence[str] = (),
+        received: Sequence[ReceivedRow] = (),
     ) -> Posted:
         """Add records of several sessions, in one transaction."""
         self._check()
@@ -73,7 +77,7 @@ class Scribe:
             row = _question_after(view, record, at)
             questions += [] if row is None else [row]
             view.apply_record(number, at, record)
-        changes = Changes(questions=questions, keys=keys, ended_runs=ended_runs)
+        changes = Changes(questions=questions, keys=keys, ended_runs=ended_runs, received=received)
         return self._journal.post(drafts, changes)
 
     def lines(
@@ -102,6 +106,9 @@ class Scribe:
         drafts: list[Draft] = []
         turns: list[Turn] = []
         for number, event in enumerate(events, first):
+            if isinstance(event, LineRejected) and event.size:
+                drafts.append(_record(view, LinesLost(because=too_long(event.size)), number, at))
+                continue
             draft = _line(session_id, event, at, plain=plain)
             drafts.append(draft)
             if draft.kind != CLI:
@@ -121,12 +128,9 @@ class Scribe:
             raise JournalError(f"nothing can be kept any more: {self._journal.failed}")
 
     def _endings(self, view: View, turns: Sequence[Turn], at: int, first: int) -> list[Draft]:
-        drafts: list[Draft] = []
-        for number, turn in enumerate(turns, first):
-            record, body = storable(record_of(turn))
-            drafts.append(Draft(view.session_id, kind_of(record), at, body))
-            view.apply_record(number, at, record)
-        return drafts
+        return [
+            _record(view, record_of(turn), number, at) for number, turn in enumerate(turns, first)
+        ]
 
     async def kept(self) -> None:
         """Wait until what is written by now is committed. What has failed is waited for no more."""
@@ -173,6 +177,12 @@ def _line(session_id: str, event: Message | LineRejected, at: int, *, plain: boo
         if text.encode() == line
         else Draft(session_id, NOISE, at, line, told)
     )
+
+
+def _record(view: View, given: AnyRecord, number: int, at: int) -> Draft:
+    record, body = storable(given)
+    view.apply_record(number, at, record)
+    return Draft(view.session_id, kind_of(record), at, body)
 
 
 def _question_after(view: View, record: AnyRecord, at: int) -> Question | None:
