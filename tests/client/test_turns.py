@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilothouse.client.turns import MAX_COST_USD, Turn, TurnTracker, classify
-from pilothouse.protocol import Message, ResultMessage, UserMessage, decode
+from pilothouse.protocol import LineRejected, Message, ResultMessage, UserMessage, decode
 from pilothouse.protocol.wire import encode_json
 
 STREAMS = Path(__file__).parents[1] / "data/streams"
@@ -399,3 +399,40 @@ def test_a_message_that_cannot_be_followed_does_not_stop_the_next(
     (turn,) = TurnTracker().receive([broken, result()])
     assert turn.outcome == "finished"
     assert "cannot be followed" in caplog.text
+
+
+# Lines that were lost
+
+
+def test_a_turn_whose_result_was_lost_ends_when_the_cli_is_idle() -> None:
+    tracker = TurnTracker()
+    tracker.prompt_sent("a")
+    turns = tracker.receive([state("running"), BEGUN, echo("a"), WORDS])
+    turns += tracker.receive([LineRejected("longer than 9 bytes", b"{", 10)])
+    assert turns == []
+    tracker.prompt_sent("b")
+    (turn,) = tracker.receive([state("idle")])
+    assert (turn.outcome, turn.reason) == ("failed", "the line with its result was lost")
+    assert turn.prompts == ("a",)
+    assert tracker.unanswered == ("b",)
+    (turn,) = tracker.receive([state("running"), BEGUN, echo("b"), result()])
+    assert (turn.outcome, turn.prompts) == ("finished", ("b",))
+
+
+def test_a_turn_that_loses_another_line_ends_with_its_result() -> None:
+    tracker = TurnTracker()
+    tracker.prompt_sent("a")
+    tracker.receive([state("running"), BEGUN, echo("a")])
+    tracker.lines_lost()
+    (turn,) = tracker.receive([result(), state("idle")])
+    assert (turn.outcome, turn.prompts) == ("finished", ("a",))
+    assert tracker.idle
+    assert tracker.rest() is not None
+
+
+def test_what_is_lost_between_two_turns_is_no_result_of_the_next() -> None:
+    tracker = TurnTracker()
+    tracker.lines_lost()
+    tracker.prompt_sent("a")
+    # 2.1.119 may be idle without a result of its own.
+    assert tracker.receive([state("running"), BEGUN, echo("a"), state("idle")]) == []

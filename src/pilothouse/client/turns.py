@@ -10,6 +10,7 @@ What the tracker rests on:
   in the result too (`user_message_uuids`) and report each prompt's life (`command_lifecycle`).
 - `session_state_changed` says `idle` when nothing is queued or running. CLIs before it are
   taken to be idle when every prompt is answered, no turn runs and no background task is open.
+- A result may be lost on its way, which is told. A CLI that says `idle` then has ended its turn.
 - `total_cost_usd` counts from the start of the process, or of the conversation after /clear.
 
 A message that cannot be followed is passed over: the next ones tell how it stands.
@@ -63,6 +64,8 @@ INTERRUPTION = "[Request interrupted by user"
 
 MAX_COST_USD = 1e9
 """What one turn may cost: whatever a CLI says, sums stay finite and nobody is paid."""
+
+LOST = "the line with its result was lost"
 
 TASK_ENDED = frozenset({"completed", "failed", "killed", "stopped"})
 
@@ -151,6 +154,7 @@ class TurnTracker:
         self._interrupted = False
         self._unasked = False
         self._spoken = False
+        self._lost = False
         self._retry: ApiRetryMessage | None = None
         self._cost = 0.0
         self._ended: list[Turn] = []
@@ -161,6 +165,7 @@ class TurnTracker:
             CommandLifecycleMessage: self._lifecycle,
             ConversationResetMessage: self._reset,
             InitMessage: self._init,
+            LineRejected: self._rejected,
             ResultMessage: self._result,
             SessionStateChangedMessage: self._state_changed,
             TaskNotificationMessage: self._task_notified,
@@ -216,6 +221,10 @@ class TurnTracker:
         del self._unanswered[uuid]
         return [Turn("cancelled", "cancelled", (uuid,), None, 0.0)]
 
+    def lines_lost(self) -> None:
+        """Note that lines of the CLI's have not come, and never will."""
+        self._lost = self.running or bool(self._unanswered)
+
     def receive(self, messages: Sequence[Message | LineRejected]) -> list[Turn]:
         """Follow messages in their order; the turns that ended with them."""
         follow = self._follow.get
@@ -257,6 +266,21 @@ class TurnTracker:
     def _state_changed(self, message: SessionStateChangedMessage) -> None:
         self._state = message.state
         self.running = message.state != "idle"
+        if self._lost and not self.running:
+            self._end_without_result()
+
+    def _end_without_result(self) -> None:
+        """Take the turn for ended whose result must have been among the lines that were lost."""
+        answered = tuple(uuid for uuid in self._echoed if uuid in self._unanswered)
+        for uuid in answered:
+            del self._unanswered[uuid]
+        if answered:
+            self._ended.append(Turn("failed", LOST, answered, None, 0.0))
+        self._begin_anew()
+
+    def _rejected(self, message: LineRejected) -> None:
+        if message.size:
+            self.lines_lost()
 
     def _api_retry(self, message: ApiRetryMessage) -> None:
         self._retry = message
@@ -313,10 +337,13 @@ class TurnTracker:
         cost = self._cost_of(message)
         self._ended.append(Turn(outcome, reason, answered, message, cost))
         self._cost = bounded_usd(message.total_cost_usd)
-        self._echoed.clear()
-        self._spoken = self._interrupted = self._unasked = False
-        self._retry = None
+        self._begin_anew()
         self.running = False
+
+    def _begin_anew(self) -> None:
+        self._echoed.clear()
+        self._spoken = self._interrupted = self._unasked = self._lost = False
+        self._retry = None
         # An agent that was killed writes no results for the tools it had open.
         agents = self.tools.items() if self.tasks else ()
         self.tools = {key: tool for key, tool in agents if tool.in_subagent}

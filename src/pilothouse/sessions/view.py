@@ -373,6 +373,8 @@ class View(Facts):
 
     def _lines_lost(self, _: LinesLost) -> None:
         """What was lost might have told anything; the next lines tell how it stands."""
+        if self.tracker is not None:
+            self.tracker.lines_lost()
 
     def _rules_kept(self, record: RulesKept) -> None:
         self.rules += [rule for rule in record.rules if rule not in self.rules]
