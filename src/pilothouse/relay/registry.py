@@ -1,7 +1,12 @@
-"""The file by which a server finds a relay again, and can tell whether it still lives."""
+"""The file by which a server finds a relay again, and can tell whether it still lives.
+
+A relay writes it when its CLI runs. Before that the lock on its log tells that it is coming: who
+starts it takes the lock, and every process on the way to the relay inherits it with its stderr.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import sys
@@ -11,7 +16,18 @@ from typing import NamedTuple
 
 from . import arguments, leaving
 
-__all__ = ["NAME", "Found", "alive", "clear", "forget", "record", "started_at"]
+__all__ = [
+    "LOG_NAME",
+    "NAME",
+    "Found",
+    "alive",
+    "clear",
+    "forget",
+    "is_starting",
+    "lock",
+    "record",
+    "started_at",
+]
 
 NAME = "relay.json"
 LOG_NAME = "relay.log"
@@ -37,6 +53,29 @@ def record(folder: Path, found: Found) -> Path:
     with os.fdopen(fd, "w") as file:
         json.dump(found._asdict(), file)
     return part.replace(path)
+
+
+def lock(log: int) -> None:
+    """Lock the log of a relay that is about to be started, for as long as anybody has it open."""
+    # It waits for nobody but somebody who looks.
+    fcntl.flock(log, fcntl.LOCK_EX)
+
+
+def is_starting(folder: Path) -> bool:
+    """Whether a relay was started that has not written its file yet, or has just taken it away."""
+    if (folder / NAME).exists():
+        return False
+    try:
+        fd = os.open(folder / LOG_NAME, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(fd)
+    return False
 
 
 def alive(path: Path) -> Found | None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 import pilothouse
 from pilothouse.transport.base import SpawnFailed
 
-from . import arguments
+from . import arguments, registry
 from .registry import LOG_NAME
 
 if TYPE_CHECKING:
@@ -88,6 +88,7 @@ def _detach(
     held = ",".join(map(str, hold))
     boot = [sys.executable, "-I", script, held, str(len(folders)), *folders, *words]
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as out:
+        registry.lock(out.fileno())
         done = subprocess.run(
             boot,
             env=dict(env),

@@ -14,7 +14,7 @@ from typing import Final
 
 from pilothouse.errors import ServerError
 from pilothouse.relay import registry
-from pilothouse.relay.registry import Found
+from pilothouse.relay.registry import LOG_NAME, Found
 from pilothouse.settings import Settings
 
 from . import runtime
@@ -73,15 +73,31 @@ def going_on(behind: int) -> str:
 
 
 def end(settings: Settings) -> set[str]:
-    """Have every relay end its CLI in order, and wait for it; the sessions that were behind."""
-    asked = [found for path in _files(settings) if (found := _ask_to_end(path))]
+    """Have every relay end its CLI in order, and wait for it; the sessions that were behind.
+
+    One that a killed server was just starting is waited for, and ended as well.
+    """
+    asked: dict[Path, Found] = {}
     until = time.monotonic() + ENDS_WITHIN
-    while left := [found.relay_pid for found in asked if _runs(found)]:
+    while True:
+        # Before the files: what is not there yet is in one of them then, or still coming.
+        coming = _starting(settings)
+        for path in _files(settings):
+            if path not in asked and (found := _ask_to_end(path)):
+                asked[path] = found
+        left = [found.relay_pid for found in asked.values() if _runs(found)]
+        if not left and not coming:
+            return {found.session_id for found in asked.values()}
         if time.monotonic() > until:
-            raise ServerError(_not_ended(left))
+            raise ServerError(_not_ended(left) if left else _not_come(coming))
         # No children of ours: nothing tells of their end.
         time.sleep(LOOK_AGAIN_AFTER)
-    return {found.session_id for found in asked}
+
+
+def _starting(settings: Settings) -> list[Path]:
+    """The folders of relays that are about to be there."""
+    logs = (path for name in FOLDERS for path in (settings.state_dir / name).glob(f"*/{LOG_NAME}"))
+    return [path.parent for path in logs if registry.is_starting(path.parent)]
 
 
 def _ask_to_end(path: Path) -> Found | None:
@@ -115,3 +131,8 @@ def _runs(found: Found) -> bool:
 def _not_ended(pids: Iterable[int]) -> str:
     told = " ".join(map(str, pids))
     return f"relays have not ended within {ENDS_WITHIN:g} s; wait, or end them now: kill -9 {told}"
+
+
+def _not_come(folders: Iterable[Path]) -> str:
+    told = " ".join(map(str, folders))
+    return f"relays were started and have not come up within {ENDS_WITHIN:g} s: look into {told}"
