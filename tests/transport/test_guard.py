@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
@@ -81,10 +81,14 @@ def _owner_source(end: str, first: str = "pass") -> str:
 
 
 async def _owner(
-    end: str, *, first: str = "pass", stdin: int = asyncio.subprocess.DEVNULL
+    end: str,
+    *,
+    first: str = "pass",
+    stdin: int = asyncio.subprocess.DEVNULL,
+    by: Sequence[str] = (),
 ) -> tuple[asyncio.subprocess.Process, list[int]]:
     owner = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-W", "ignore", "-c", _owner_source(end, first), STAYS),
+        *(*by, sys.executable, "-W", "ignore", "-c", _owner_source(end, first), STAYS),
         env={"PYTHONPATH": os.pathsep.join(sys.path)},
         stdin=stdin,
         stdout=asyncio.subprocess.PIPE,
@@ -125,12 +129,42 @@ async def test_a_fork_that_outlives_the_owner_does_not_hide_its_death() -> None:
         await gone(*pids)
 
 
-async def test_a_terminated_guard_leaves_nothing() -> None:
+@pytest.mark.parametrize("by", [(), ("sh", "-c", "trap '' CHLD; exec \"$@\"", "sh")])
+async def test_a_killed_guard_leaves_nothing_and_takes_its_watcher_along(by: Sequence[str]) -> None:
+    owner, [pid, grandchild, watcher] = await _owner(WAIT, by=by)
+    guard = guard_pid(pid)
+    assert guard_pid(guard) == watcher
+    assert guard_pid(watcher) == owner.pid
+    os.kill(guard, signal.SIGKILL)
+    await gone(pid, grandchild, guard, watcher)
+    assert owner.returncode is None
+
+
+async def test_a_killed_watcher_has_the_guard_leave_nothing() -> None:
+    owner, [pid, grandchild, watcher] = await _owner(WAIT)
+    guard = guard_pid(pid)
+    os.kill(watcher, signal.SIGKILL)
+    await gone(pid, grandchild, guard, watcher)
+    assert owner.returncode is None
+
+
+async def test_a_guard_that_is_killed_with_its_owner_leaves_nothing() -> None:
+    owner, [pid, grandchild, watcher] = await _owner(WAIT)
+    guard = guard_pid(pid)
+    os.kill(guard, signal.SIGKILL)
+    owner.kill()
+    await owner.wait()
+    await gone(pid, grandchild, guard, watcher)
+
+
+@pytest.mark.parametrize("which", ["guard", "watcher"])
+async def test_a_terminated_guard_leaves_nothing(which: str) -> None:
     recorder = Recorder()
     transport = program(STAYS)
     await transport.start(recorder)
     pids = [int(word) for word in (await recorder.line()).split()]
-    os.kill(guard_pid(pids[0]), signal.SIGTERM)
+    guard = guard_pid(pids[0])
+    os.kill(guard if which == "guard" else guard_pid(guard), signal.SIGTERM)
     await gone(*pids)
     await recorder.until("exited")
     assert recorder.exits[0].signal == signal.SIGTERM

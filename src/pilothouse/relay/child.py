@@ -99,7 +99,8 @@ def start(argv: Sequence[str], env: Mapping[str, str], cwd: str | None) -> Child
     theirs = [stdin[0], *(writable for _, writable in outputs)]
     ours = [stdin[1], *(readable for readable, _ in outputs)]
     try:
-        handle = guarding.spawn(argv, cwd=cwd, env=env, fds=theirs)
+        # We are a subreaper ourselves: what a killed guard leaves becomes ours.
+        handle = guarding.spawn(argv, cwd=cwd, env=env, fds=theirs, watched=False)
     finally:
         for fd in theirs:
             os.close(fd)

@@ -7,12 +7,16 @@ It imports only what it needs, has one thread, and is the parent of every progra
   to everything below the guard until nothing is left. A SIGTERM to the guard means the same.
 - When one program ends, what it left running is killed too: its process group, and whatever
   escaped into a group or session of its own, recognised by a token in its environment.
-- When the guard itself is killed, the kernel sends each program SIGTERM.
+- When the guard itself is killed, the kernel sends each program SIGTERM, and after the same grace
+  a second process kills everything that is left.
 
 On Linux the guard is a child subreaper: whatever loses its parent below it becomes its own child,
-so killing its children over and over reaches everything. Elsewhere (macOS) there is no subreaper,
-no pidfd and no /proc: what left its program's process group is not found, programs are not told
-when the guard is killed, and an owner's death is noticed by the socket's end or within a second.
+so killing its children over and over reaches everything. The process above it is one too, and does
+nothing but wait for the guard's end; when that one is killed, the guard is told by the kernel and
+ends everything. So both would have to be killed in the same moment for something to stay behind.
+Elsewhere (macOS) there is no subreaper, no pidfd and no /proc: what left its program's process
+group is not found, programs are not told when the guard is killed, and an owner's death is noticed
+by the socket's end or within a second.
 
 A program whose tool both starts a session of its own and clears its environment cannot be told
 from another program's; such a stray ends with the last program of this guard.
@@ -48,6 +52,9 @@ MOST_FDS = 8
 REPORT = struct.Struct("<Bi")
 STARTED, NO_FORK, NO_CWD, NO_EXEC, ENDED = range(5)
 
+WATCHED = "watched"
+"""The argument with which the guard goes below another process, where the system allows for it."""
+
 MARKER = b"PILOTHOUSE_CHILD"
 TERM_GRACE = 1.0
 SWEEP_LIMIT = 1.0
@@ -76,9 +83,11 @@ class Ward:
 class Guard:
     """The guard's loop: requests, launches, deaths."""
 
-    def __init__(self, channel: socket.socket, owner: int) -> None:
+    def __init__(self, channel: socket.socket, owner: int, owner_fd: int | None) -> None:
         self._channel = channel
         self._owner = owner
+        self._owner_fd = owner_fd
+        """Readable when the owner is gone; None where there is no such descriptor."""
         self._owner_lost = False
         self._unread = bytearray()
         self._fds: list[int] = []
@@ -91,7 +100,9 @@ class Guard:
         channel.setblocking(False)
         self._watch(channel.fileno(), self._requests_ready)
         self._watch(self._signals, self._signals_ready)
-        self._owner_fd = self._watch_owner()
+        if owner_fd is not None:
+            # The socket alone is not enough: a fork of the owner may hold its other end open.
+            self._watch(owner_fd, self._lose_owner)
 
     def run(self) -> None:
         """Serve until the owner is gone, then end everything."""
@@ -122,19 +133,6 @@ class Guard:
         if any(ward.status is not None for ward in self._wards.values()):
             return ROUND
         return OWNER_CHECK if self._owner_fd is None else None
-
-    def _watch_owner(self) -> int | None:
-        # The socket alone is not enough: a fork of the owner may hold its other end open.
-        if not hasattr(os, "pidfd_open"):
-            return None
-        try:
-            fd = os.pidfd_open(self._owner)
-        except OSError:
-            return None
-        self._watch(fd, self._lose_owner)
-        if os.getppid() != self._owner:
-            self._owner_lost = True
-        return fd
 
     def _lose_owner(self) -> None:
         self._owner_lost = True
@@ -451,11 +449,66 @@ def _close(*fds: int) -> None:
         os.close(fd)
 
 
+def _pidfd(pid: int) -> int | None:
+    try:
+        return os.pidfd_open(pid)
+    except (AttributeError, OSError):
+        return None
+
+
+def _go_below_another() -> None:
+    """Go on in a child of ours, and watch over it in this process."""
+    prctl, above = _prctl(), os.getpid()
+    prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    # Ignored by the owner, it would be for us, and the kernel would reap our child by itself.
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    if guard := os.fork():
+        _watch_over(guard)
+    # One signal to a group is not to end both.
+    os.setsid()
+    # Every signal is blocked yet, so that none is lost.
+    prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != above:
+        os._exit(0)
+
+
+def _watch_over(guard: int) -> NoReturn:
+    """Wait for the guard's end, and end what it has left, if it was killed."""
+    # The channel is the guard's: the owner is to notice its end.
+    os.dup2(1, 0)
+    ended = False
+    while not ended:
+        if signal.sigwait({signal.SIGCHLD, signal.SIGTERM}) == signal.SIGTERM:
+            _kill(guard, signal.SIGTERM)
+        ended = os.waitpid(guard, os.WNOHANG)[0] == guard
+    # The kernel has told the programs.
+    deadline = time.monotonic() + TERM_GRACE
+    while _children() and time.monotonic() < deadline:
+        _rest()
+    while _kill_each(_children()):
+        _rest()
+    os._exit(0)
+
+
+def _rest() -> None:
+    """Wait a little, and reap who has ended meanwhile."""
+    time.sleep(ROUND)
+    while _next_death({}) is not None:
+        pass
+
+
 def main() -> NoReturn:
     os.chdir("/")
     os.setsid()
     os.closerange(3, 65536)
-    Guard(socket.socket(fileno=0), int(sys.argv[1])).run()
+    owner = int(sys.argv[1])
+    owner_fd = _pidfd(owner)
+    # Asked when the descriptor is there: before, its number may have become another's.
+    if os.getppid() != owner:
+        os._exit(0)
+    if owner_fd is not None and sys.argv[2:] == [WATCHED]:
+        _go_below_another()
+    Guard(socket.socket(fileno=0), owner, owner_fd).run()
     os._exit(0)
 
 

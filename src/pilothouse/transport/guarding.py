@@ -36,11 +36,11 @@ class GuardLost(Exception):
 class Guard:
     """A running guard process and the socket to it; not locked by itself."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, watched: bool) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         with theirs:
             try:
-                self.pid: Final = _start_guard(theirs.fileno())
+                self.pid: Final = _start_guard(theirs.fileno(), watched=watched)
             except OSError:
                 ours.close()
                 raise
@@ -95,7 +95,7 @@ class _Shared:
         self._retired: list[int] = []
         self._idents = itertools.count(1)
 
-    def spawn(self, detail: Detail, fds: Sequence[int]) -> Handle:
+    def spawn(self, detail: Detail, fds: Sequence[int], *, watched: bool) -> Handle:
         with self.lock:
             ident = next(self._idents)
             if self._guard is not None:
@@ -106,7 +106,7 @@ class _Shared:
                 else:
                     return Handle(self._guard, ident)
             self._retired = [pid for pid in self._retired if not _reaped(pid)]
-            self._guard = guard = Guard()
+            self._guard = guard = Guard(watched=watched)
             guard.send(program.SPAWN, ident, detail, fds)
             return Handle(guard, ident)
 
@@ -137,16 +137,18 @@ def spawn(
     env: Mapping[str, str],
     fds: Sequence[int],
     handed: Mapping[str, int] | None = None,
+    watched: bool = True,
 ) -> Handle:
     """Have the guard start a program with `fds` as its stdin, stdout, stderr and status pipe.
 
     The status pipe tells whether and how it started, and later how it ended; see `guard`. The
-    program inherits the descriptors in `handed` too, each under the number its variable tells.
+    program inherits the descriptors in `handed` too, each under the number its variable tells. The
+    guard is `watched` by another process, unless the caller itself ends what a killed one leaves.
     """
     detail = (*_request(argv, cwd, env), [os.fsencode(name) for name in handed or ()])
     fds = [*fds, *(handed or {}).values()]
     try:
-        return _shared.spawn(detail, fds)
+        return _shared.spawn(detail, fds, watched=watched)
     except OSError as error:
         raise SpawnFailed(argv[0], f"no guard process: {error.strerror}") from error
 
@@ -183,15 +185,16 @@ def _request(
     return detail
 
 
-def _start_guard(channel: int) -> int:
+def _start_guard(channel: int, *, watched: bool) -> int:
     if not sys.executable or getattr(sys, "frozen", False):
         # A frozen program would start itself again instead.
         raise OSError(errno.ENOEXEC, "there is no Python interpreter to run the guard with")
+    words = [program.WATCHED] if watched else []
     null = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     try:
         return os.posix_spawn(
             sys.executable,
-            [sys.executable, "-I", "-S", program.__file__, str(os.getpid())],
+            [sys.executable, "-I", "-S", program.__file__, str(os.getpid()), *words],
             os.environ,
             file_actions=[
                 (os.POSIX_SPAWN_DUP2, channel, 0),
