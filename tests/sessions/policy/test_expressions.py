@@ -35,10 +35,57 @@ def test_it_fits_what_python_says_it_fits(source: str, texts: list[str], caseles
         assert ours.fits(text) is (python.fullmatch(text) is not None)
 
 
+@settings(deadline=None, max_examples=400)
+@given(sources, st.lists(st.text("aAb.{] \n", max_size=6), max_size=8))
+def test_without_line_ends_it_fits_the_same_and_with_them_never_more(source: str, texts: list[str]):
+    python, ours = re.compile(source, re.DOTALL), Expression(source)
+    for text in texts:
+        assert ours.fits(text) <= (python.fullmatch(text) is not None)
+        one_line = text.replace("\n", "")
+        assert ours.fits(one_line) is (python.fullmatch(one_line) is not None)
+
+
+BROAD = [
+    "git .*",
+    "git [^;]*",
+    r"git [\s\S]*",
+    r"git [\w\W]+",
+    r"git\D+",
+    r"git x\s+rm",
+    "(?i)git.+",
+]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+@pytest.mark.parametrize("source", BROAD)
+def test_what_stands_for_many_characters_stops_at_the_end_of_a_line(source: str, end: str):
+    assert not Expression(source).fits(f"git x{end}rm")
+    assert Expression(source).fits("git x rm")
+
+
+@pytest.mark.parametrize("source", BROAD)
+def test_dotall_lets_it_go_on_in_the_next_line(source: str):
+    opened = source.replace("(?i)", "(?is)") if source.startswith("(?i)") else f"(?s){source}"
+    assert Expression(opened).fits("git x\nrm")
+    assert Expression(source, re.DOTALL).fits("git x\nrm")
+
+
+@pytest.mark.parametrize("source", [r"a\nb", r"a[\n;]b", "a\nb", r"a\x0ab", "a(b|\n)b"])
+def test_the_end_of_a_line_that_is_written_out_fits(source: str):
+    assert Expression(source).fits("a\nb")
+
+
+@pytest.mark.parametrize("text", ["git x\n", "\ngit x", "ls\ngit x", "git x\nls"])
+def test_start_and_end_are_those_of_the_text_not_of_a_line(text: str):
+    assert Expression("^git x$").fits("git x")
+    assert not Expression("^git x$").fits(text)
+
+
 @pytest.mark.parametrize(
     ("source", "fits", "fits_not"),
     [
-        ("git (status|log)( .*)?", "git log -p\n", "git push"),
+        ("git (status|log)( .*)?", "git log -p", "git push"),
+        ("git (status|log)( .*)?", "git log", "git log -p\n"),
         ("^git (?P<what>log|diff)$", "git diff", "git diff\n"),
         (r"(?i)\d{4}-[a-f]+", "2024-AbC", "2024-xyz"),
         (r"\u00e9|\$|\||", "\u00e9", "e"),

@@ -101,6 +101,18 @@ def test_an_expression_for_a_command_is_held_to_the_same():
     assert verdict(text, bash("git push")) == "ask"
 
 
+def test_an_expression_that_allows_goes_no_further_than_its_line():
+    text = rule('command = "re:git .*"', 'compound = "whole"', 'action = "allow"')
+    assert verdict(text, bash("git x")) == "allow"
+    assert verdict(text, bash("git x\nrm -rf /")) == "ask"
+
+
+@pytest.mark.parametrize("pattern", ["re:rm .*", "re:rm [^;]*", "rm *"])
+def test_an_expression_that_guards_goes_on_in_the_next_line(pattern: str):
+    text = rule(f'command = "{pattern}"', 'action = "deny"')
+    assert verdict(text, bash("rm 'a\nb'")) == "deny"
+
+
 EACH = rule('command = ["cd *", "pytest *", "tail *"]', "compound = true", 'action = "allow"')
 
 

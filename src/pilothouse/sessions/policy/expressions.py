@@ -4,6 +4,10 @@ Python's `re` can take forever for a short text (`(a+)+b`), and nothing else run
 an expression becomes an automaton of positions (Glushkov's): each character of a text is read
 once, and the positions that can be reached are the bits of a number. What cannot be read that way,
 looking around and referring back, is refused.
+
+`^` and `$` are the start and the end of the text, never of a line in it. What stands for many
+characters (`.`, `[^a]`, `\\s`, `\\W`, `\\D`) fits the end of a line only with DOTALL or `(?s)`: the
+next line of a command is another command.
 """
 
 from __future__ import annotations
@@ -30,6 +34,10 @@ _ONE: Final = re.compile(
     r"|[^\\()|^$*+?]",
     re.DOTALL,
 )
+_FLAGS: Final = re.compile(r"\(\?([is]+)\)")
+_MANY: Final = re.compile(r"\.|\[\^|\[?(?:\\[^sDW]|[^\\])*\\[sDW]")
+"""What stands for many characters, among them the ends of lines."""
+_WITHIN_LINE: Final = r"(?![\n\r])"
 _KNOWN: Final = "groups, |, classes, . and the repetitions * + ? {m,n}"
 
 
@@ -92,7 +100,10 @@ class _Parser:
         if found is None:
             raise self._refusal()
         self.at = found.end()
-        return _Node("one", one=re.compile(found[0], self.flags), size=1)
+        one = found[0]
+        if _MANY.match(one) and not self.flags & re.DOTALL:
+            one = _WITHIN_LINE + one
+        return _Node("one", one=re.compile(one, self.flags), size=1)
 
     def _repeated(self, node: _Node) -> _Node:
         found = _REPEAT.match(self.source, self.at)
@@ -209,13 +220,14 @@ class Expression:
     __slots__ = ("_follow", "_piece", "_tests")
 
     def __init__(self, source: str, flags: int = 0) -> None:
-        flags |= re.DOTALL
         try:
             re.compile(source, flags)
         except (re.error, OverflowError) as error:
             raise ValueError(f"is no regular expression: {error}") from None
-        if source.startswith("(?i)"):
-            source, flags = source[4:], flags | re.IGNORECASE
+        if given := _FLAGS.match(source):
+            source = source[given.end() :]
+            flags |= re.IGNORECASE if "i" in given[1] else 0
+            flags |= re.DOTALL if "s" in given[1] else 0
         automaton = _Automaton()
         self._piece = automaton.build(_Parser(source, flags).whole())
         self._tests, self._follow = tuple(automaton.tests), tuple(automaton.follow)

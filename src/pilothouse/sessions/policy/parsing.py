@@ -212,11 +212,11 @@ class _Reader:
             raise self.wrong("action", 'allows without saying what; for all tools write tool = "*"')
 
     def _conditions(self, action: Verdict) -> Iterator[Condition]:
-        if texts := self._patterns("tool", patterns.text_pattern):
+        if texts := self._patterns("tool", self._any_text):
             yield rules.ToolIs(texts)
         if modes := self._choices("mode", MODES):
             yield rules.ModeIs(frozenset(modes))
-        if texts := self._patterns("label", patterns.text_pattern):
+        if texts := self._patterns("label", self._any_text):
             yield rules.LabelIs(texts)
         if places := self._patterns("directory", self._directory):
             yield rules.DirectoryIs(places)
@@ -224,23 +224,39 @@ class _Reader:
 
     def _inputs(self, action: Verdict) -> Iterator[Condition]:
         compound = self._compound(action)
-        if texts := self._patterns("command", patterns.text_pattern):
+        if texts := self._patterns("command", self._any_text):
             yield rules.CommandIs(texts, compound)
-        if urls := self._patterns("url", patterns.url_pattern):
+        if urls := self._patterns("url", self._url):
             yield rules.UrlIs(urls)
-        if texts := self._patterns("domain", _domain):
+        if texts := self._patterns("domain", self._domain):
             yield rules.DomainIs(texts)
         if "input" in self.table:
             yield from self._members("input", self.table["input"])
         if places := self._patterns("path", self._path):
             yield rules.PathIs(places, str(self.home))
 
+    @property
+    def _guard(self) -> bool:
+        return self.table["action"] != "allow"
+
+    @property
+    def _flags(self) -> int:
+        return patterns.GUARDING if self._guard else 0
+
+    def _any_text(self, pattern: str) -> patterns.Text:
+        return patterns.text_pattern(pattern, self._flags)
+
+    def _url(self, pattern: str) -> patterns.UrlPattern:
+        return patterns.url_pattern(pattern, self._flags)
+
+    def _domain(self, pattern: str) -> patterns.Text:
+        return _domain(pattern, self._flags)
+
     def _path(self, pattern: str) -> patterns.PathPattern:
-        guard = self.table["action"] != "allow"
-        return patterns.path_pattern(pattern, home=self.home, guard=guard)
+        return patterns.path_pattern(pattern, home=self.home, guard=self._guard)
 
     def _directory(self, pattern: str) -> patterns.PathPattern:
-        return patterns.path_pattern(pattern, home=self.home, relative=False)
+        return patterns.path_pattern(pattern, home=self.home, relative=False, flags=self._flags)
 
     def _compound(self, action: Verdict) -> Compound:
         value = self.table.get("compound", False)
@@ -270,9 +286,7 @@ class _Reader:
         if not wanted or not all(isinstance(each, str | bool | int) for each in wanted):
             raise self.wrong(path, "must be a pattern, true, false, an integer, or a list of these")
         texts = tuple(
-            self._made(path, patterns.text_pattern, each)
-            for each in wanted
-            if isinstance(each, str)
+            self._made(path, self._any_text, each) for each in wanted if isinstance(each, str)
         )
         values = tuple(each for each in wanted if isinstance(each, bool | int))
         return rules.InputIs(path.removeprefix("input."), texts, values)
@@ -302,11 +316,11 @@ class _Reader:
         return chosen
 
 
-def _domain(pattern: str) -> patterns.Text:
+def _domain(pattern: str, flags: int) -> patterns.Text:
     if not pattern.startswith(patterns.REGEX) and re.search(r"[/:@]", pattern):
         raise ValueError(f"{pattern!r} must be a host alone, such as *.example.org")
     lowered = pattern if pattern.startswith(patterns.REGEX) else pattern.lower()
-    return patterns.text_pattern(lowered)
+    return patterns.text_pattern(lowered, flags)
 
 
 def _listed(words: tuple[str, ...]) -> str:

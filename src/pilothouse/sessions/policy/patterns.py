@@ -27,6 +27,8 @@ __all__ += ["Text", "path_pattern", "text_pattern", "url_pattern"]
 
 REGEX: Final = "re:"
 LONGEST: Final = 4096
+GUARDING: Final = re.DOTALL
+"""How a guard reads an expression: whatever fits may be in any line."""
 
 
 class Text(Protocol):
@@ -182,13 +184,13 @@ class PathPattern:
 
 
 def path_pattern(
-    pattern: str, *, home: Path, relative: bool = True, guard: bool = False
+    pattern: str, *, home: Path, relative: bool = True, guard: bool = False, flags: int = 0
 ) -> PathPattern:
     """A path glob: `*` stays within a name, `**` spans folders; `re:` sees the absolute path.
 
     A guard does not tell `.ENV` from `.env`: on some disks both are the same file.
     """
-    flags = re.IGNORECASE if guard else 0
+    flags |= GUARDING | re.IGNORECASE if guard else 0
     if pattern.startswith(REGEX):
         return PathPattern(regex=text_pattern(pattern, flags))
     _check_path(pattern)
@@ -312,10 +314,10 @@ class UrlPattern:
         return all(glob is not None and glob.fits(text) for glob, text in pairs)
 
 
-def url_pattern(pattern: str) -> UrlPattern:
+def url_pattern(pattern: str, flags: int = 0) -> UrlPattern:
     """`https://example.org/docs/*`, or after `re:` a regular expression for the whole address."""
     if pattern.startswith(REGEX):
-        return UrlPattern(regex=text_pattern(pattern))
+        return UrlPattern(regex=text_pattern(pattern, flags))
     scheme, mark, after = pattern.partition("://")
     host, slash, rest = after.partition("/")
     if not (scheme and mark and host and slash):
