@@ -151,6 +151,38 @@ def test_with_compound_nothing_else_may_be_there(command: str):
     assert verdict(EACH, bash(command)) == "ask"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cd x &>/dev/null rm y",
+        "cd x &>>/dev/null rm y",
+        "cd x &> /dev/null rm y",
+        "cd x &\\\n>/dev/null rm y",
+        "cd x &!rm y",
+        "cd x; {fd}>/dev/null rm y",
+        "cd x; [[ 'a[$(rm y)]' -eq 0 ]]",
+        "cd x; coproc rm y",
+        "cd x; function pytest { rm y; }; pytest -q",
+        "cd x; repeat 2 rm y",
+        "cd x; {rm,y}",
+        "cd {x,y}",
+        "cd {1..9}",
+        "cd {a{b},c}",
+    ],
+)
+def test_what_some_shell_reads_otherwise_is_not_certain(command: str):
+    assert verdict(rule('tool = "*"', 'action = "allow"'), bash(command)) == "allow"
+    everything = rule(
+        'command = ["cd *", "[[]*", "{*", "!*", "coproc *", "function *", "repeat *"]'
+    )
+    assert verdict(everything + 'compound = true\naction = "allow"', bash(command)) == "ask"
+
+
+def test_a_command_is_allowed_that_each_shell_reads_as_allowed_ones():
+    assert verdict(EACH, bash("cd x &>/dev/null tail -5")) == "allow"
+    assert verdict(EACH, bash("cd 'a{b,c}' x@{1} {} a,b a..b")) == "allow"
+
+
 def test_a_whole_text_is_taken_as_it_stands_where_the_rule_says_so():
     text = rule("command = './run > out.log'", 'compound = "whole"', 'action = "allow"')
     assert verdict(text, bash("./run > out.log")) == "allow"
@@ -208,6 +240,17 @@ NO_RM = rule('command = ["rm", "rm *"]', 'action = "deny"') + rule('tool = "*"',
         "sudo -u me rm x",
         "env A=1 rm x",
         "timeout 5 rm x",
+        "echo x &>/dev/null rm y",
+        "echo $(x) &> out rm y",
+        "{fd}>out rm x",
+        "{rm,x}",
+        "sudo {rm,x}",
+        "coproc rm x",
+        "function f { rm x; }; f",
+        "repeat 2 rm x",
+        "time -p rm x",
+        "noglob rm x",
+        "[[ 'a[$(rm x)]' -eq 0 ]]",
         "find . -exec rm {} \\;",
         "ls | xargs -n1 rm -f",
         "bash -c 'rm x'",
