@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Any
+from urllib.parse import unquote
 
 import httpx
 import pytest
+from litestar import Litestar
 
 from pilothouse import errors
 from pilothouse.faces.http import create_app
-from pilothouse.faces.http.endpoints import ENDPOINTS
+from pilothouse.faces.http.endpoints import ENDPOINTS, Endpoint
 from pilothouse.faces.http.problems import STATUSES, status_of
 from pilothouse.sessions.contract import Start
 from pilothouse.sessions.remote.wire import CODES
@@ -384,6 +386,80 @@ async def test_a_path_without_its_id_stops_no_session(
     answer = await http.post(f"http://localhost{path}")
     assert (answer.status_code, answer.json()["code"]) == (404, "no-such-path")
     assert engine.sessions["session-1"].live
+
+
+async def asked(app: Litestar, method: str, raw_path: str) -> tuple[int, bytes]:
+    """The status and the body for a path as it stands: a client would make it shorter first."""
+    answers: list[Any] = []
+    scope: Any = {
+        "type": "http",
+        "asgi": {"version": "3.0"},
+        "http_version": "1.1",
+        "scheme": "http",
+        "method": method,
+        "path": unquote(raw_path),
+        "raw_path": raw_path.encode(),
+        "query_string": b"",
+        "root_path": "",
+        "headers": [(b"host", b"localhost"), (b"authorization", BEARER["Authorization"].encode())],
+        "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 80),
+    }
+    bodies = iter([{"type": "http.request", "body": b"{}"}])
+
+    async def receive() -> Any:
+        return next(bodies, {"type": "http.disconnect"})
+
+    async def send(message: Any) -> None:
+        answers.append(message)
+
+    await app(scope, receive, send)
+    return answers[0]["status"], b"".join(each.get("body", b"") for each in answers[1:])
+
+
+def odd_paths(path: str) -> list[str]:
+    """The same path for whoever is careless with slashes, dots and what comes after them."""
+    head, _, tail = path.rpartition("/")
+    odd = [f"{path}/", f"{path}//", f"/{path}", f"{head}//{tail}", f"{head}%2F{tail}", f"{path}%2f"]
+    odd += [f"{head}/./{tail}", f"{head}/x/../{tail}", f"{path}/.", f"{path}/x/..", f"{path}/%2e"]
+    odd += [f"{head}/%2E%2e/{tail}"]
+    # The name of a server may go on like this.
+    return odd if "plugin:files" in path else [*odd, f"{head};a=1/{tail}", f"{path};a=1"]
+
+
+PATHS = {
+    endpoint.name: endpoint.path.format(
+        session_id="session-1", question_id="q-3", prompt_id="p-1", server="plugin:files", name="x"
+    )
+    for endpoint in ENDPOINTS
+}
+
+
+@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
+async def test_no_other_path_is_taken_for_this_one(engine: FakeEngine, endpoint: Endpoint) -> None:
+    app, path = make_app(engine), PATHS[endpoint.name]
+    assert b"no-such-" not in (await asked(app, endpoint.method, path))[1]
+    for odd in odd_paths(path):
+        status, body = await asked(app, endpoint.method, odd)
+        assert (odd, status, body[:30]) in [
+            (odd, 404, b'{"type":"urn:pilothouse:no-suc'),
+            (odd, 404, b'{"type":"urn:pilothouse:unknow'),
+            (odd, 405, b'{"type":"urn:pilothouse:no-suc'),
+        ]
+
+
+@pytest.mark.parametrize("odd", odd_paths("/api/sessions/stop"))
+async def test_only_its_own_path_stops_every_session(engine: FakeEngine, odd: str) -> None:
+    status, _ = await asked(make_app(engine), "POST", odd)
+    assert (status in {404, 405}, engine.sessions["session-1"].live) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "path", ["/healthz/", "/metrics/", "/openapi.json/", "/api/events/stream/"]
+)
+async def test_a_path_of_no_endpoint_is_held_to_the_same(engine: FakeEngine, path: str) -> None:
+    status, body = await asked(make_app(engine), "GET", path)
+    assert (status, b"no-such-path" in body) == (404, True)
 
 
 @pytest.mark.parametrize("name", ["a%00b", "%0a", "a%2Fb", "%2F", "x" * 257])

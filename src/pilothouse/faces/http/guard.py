@@ -108,14 +108,20 @@ class Guard:
             raise too_large(self._body_limit)
 
 
-def _check_path(scope: Scope) -> None:
-    """Litestar takes `//` for `/`: with no id, what is for one session would be for all of them."""
-    if "//" in scope["path"]:
+def _check_path(scope: Any) -> None:
+    """Refuse what others take for a shorter path, or for one with more names.
+
+    Litestar reads `//` as `/` and drops the last slash, and a slash in its quoted form is one for
+    it: without an id, what is for one session would be for all of them.
+    """
+    raw: bytes = scope.get("raw_path") or b""
+    names = scope["path"].split("/")[1:]
+    if not {"", ".", ".."}.isdisjoint(names) or b"%2f" in raw.lower():
         raise Unacceptable(
             404,
             "no-such-path",
-            "the path has an empty name in it",
-            advice="check the id or the name that was put there",
+            "the path has a name in it that is empty, `.` or `..`, or a quoted slash",
+            advice="check the id or the name that was put there, and the slash at the end",
         )
 
 
