@@ -590,6 +590,8 @@ class DryRunLine(_Told, frozen=True):
 class DryRun(_Told, frozen=True):
     examined: int
     differ: list[DryRunLine] = field(default_factory=list[DryRunLine])
+    older: int = 0
+    """How many more differ: those that were asked before the first of these."""
 
 
 class CostLine(_Told, frozen=True):
@@ -605,6 +607,8 @@ class CostReport(_Told, frozen=True):
     total_usd: float
     today_usd: float
     day_cap_usd: float | None = None
+    older: int = 0
+    """How many lines there are before the first of these."""
 
 
 class Health(_Told, frozen=True):
@@ -666,7 +670,12 @@ class Engine(Protocol):
         self, *, cwd: str | None = None, limit: int = 50, offset: int = 0, live: bool = False
     ) -> Listing: ...
     async def questions(
-        self, *, session_id: str | None = None, state: QuestionFilter = "decidable"
+        self,
+        *,
+        session_id: str | None = None,
+        state: QuestionFilter = "decidable",
+        limit: int = 500,
+        before: str | None = None,
     ) -> Sequence[Question]: ...
     async def question(self, question_id: str) -> Question: ...
 
@@ -685,6 +694,8 @@ class Engine(Protocol):
         *,
         session_id: str | None = None,
         since: int | None = None,
+        limit: int = 1000,
+        before: str | None = None,
     ) -> CostReport: ...
     async def runners(self) -> list[Runner]: ...
     async def add_runner(self, name: str) -> RunnerAdded: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
-from typing import Literal, TypeVar
+from typing import Final, Literal, TypeVar
 
 from msgspec.structs import replace
 
@@ -35,6 +35,10 @@ __all__ = ["Reporting"]
 
 T = TypeVar("T")
 Tools = list[ToolRun]
+Questions = list[Question]
+
+MOST_DIFFERENCES: Final = 1000
+"""So many lines of a dry run are told."""
 
 
 class Reporting(Registry):
@@ -127,7 +131,9 @@ class Reporting(Registry):
         in_force = self.services.policy
         changed = await asyncio.to_thread(in_force.parse, text)
         asked = await self.journal.questions()
-        return await asyncio.to_thread(dry_run, asked, in_force.policy, changed)
+        ran = await asyncio.to_thread(dry_run, asked, in_force.policy, changed)
+        told = ran.differ[-MOST_DIFFERENCES:]
+        return replace(ran, differ=told, older=len(ran.differ) - len(told))
 
     async def cost(
         self,
@@ -135,15 +141,21 @@ class Reporting(Registry):
         *,
         session_id: str | None = None,
         since: int | None = None,
+        limit: int = 1000,
+        before: str | None = None,
     ) -> CostReport:
-        """What was spent."""
+        """What was spent: the last lines, or the last before a group's. The sum is of all."""
         lines = await self.journal.costs(by, session_id=session_id, since=since)
+        groups = [line.group for line in lines]
+        end = len(lines) if before is None else groups.index(before) if before in groups else 0
+        start = max(0, end - limit)
         return CostReport(
             by=by,
-            lines=lines,
+            lines=lines[start:end],
             total_usd=sum(line.usd for line in lines),
             today_usd=self.spent_today(),
             day_cap_usd=self.services.settings.day_cap_usd,
+            older=start,
         )
 
     async def settings(self) -> JsonObject:
@@ -172,13 +184,38 @@ class Reporting(Registry):
         )
 
     async def questions(
-        self, *, session_id: str | None = None, state: QuestionFilter = "decidable"
+        self,
+        *,
+        session_id: str | None = None,
+        state: QuestionFilter = "decidable",
+        limit: int = 500,
+        before: str | None = None,
     ) -> Sequence[Question]:
-        """Questions in the order they were asked: those that take an answer, or as `state` says."""
+        """Questions in the order they were asked: those that take an answer, or as `state` says.
+
+        They are the last `limit` of them, or the last that were asked before another question.
+        """
+        cursor = None if before is None else await self.question(before)
         if state == "decidable":
-            return await self._once_kept(self._decidable(session_id))
-        stored = None if state == "any" else state
-        return await self.journal.questions(session_id=session_id, state=stored)
+            every = await self._once_kept(self._decidable(session_id))
+            if cursor is not None:
+                every = [each for each in every if _place(each) < _place(cursor)]
+            return every[-limit:]
+        return await self._asked_before(cursor, session_id, state, limit)
+
+    async def _asked_before(
+        self, cursor: Question | None, session_id: str | None, state: QuestionFilter, limit: int
+    ) -> Questions:
+        """Looks back through the journal, further each time, until there are enough."""
+        looked = 0
+        while True:
+            looked = 4 * looked + limit
+            newest = await self.journal.questions(session_id=session_id, limit=looked)
+            ids = [each.id for each in newest]
+            end = len(ids) if cursor is None else ids.index(cursor.id) if cursor.id in ids else 0
+            found = [each for each in newest[:end] if state in ("any", each.state)]
+            if len(found) >= limit or len(newest) < looked:
+                return found[-limit:]
 
     async def _once_kept(self, told: T) -> T:
         """Tell it when it is committed: nobody may know of a question that a crash undoes."""
@@ -188,8 +225,13 @@ class Reporting(Registry):
     def _decidable(self, session_id: str | None) -> list[Question]:
         views = [each.view for name, each in self.sessions.items() if session_id in (None, name)]
         every = [question for view in views for question in view.questions.values()]
-        return sorted(every, key=lambda question: question.opened_at)
+        return sorted(every, key=_place)
 
     async def question(self, question_id: str) -> Question:
         """One question, in whatever state it is."""
         return (await self.asked(question_id))[0]
+
+
+def _place(question: Question) -> tuple[int, str]:
+    """Where it stands among all questions."""
+    return question.opened_at, question.id

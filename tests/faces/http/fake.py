@@ -311,13 +311,22 @@ class FakeEngine:
         return Listing(sessions=found[offset : offset + limit], total=len(found))
 
     async def questions(
-        self, *, session_id: str | None = None, state: Any = "decidable"
+        self,
+        *,
+        session_id: str | None = None,
+        state: Any = "decidable",
+        limit: int = 500,
+        before: str | None = None,
     ) -> Sequence[Question]:
+        if before is not None:
+            await self.question(before)
+        asked = [*self.asked.values()]
+        earlier = asked[: [*self.asked].index(before)] if before else asked
         return [
             each
-            for each in self.asked.values()
+            for each in earlier
             if session_id in (None, each.session_id) and state in ("any", "decidable", each.state)
-        ]
+        ][-limit:]
 
     async def question(self, question_id: str) -> Question:
         if question_id not in self.asked:
@@ -369,10 +378,17 @@ class FakeEngine:
         return DryRun(examined=1, differ=[line])
 
     async def cost(
-        self, by: Any = "session", *, session_id: str | None = None, since: int | None = None
+        self,
+        by: Any = "session",
+        *,
+        session_id: str | None = None,
+        since: int | None = None,
+        limit: int = 1000,
+        before: str | None = None,
     ) -> CostReport:
         line = CostLine(group=session_id or by, usd=0.5, turns=1, tokens=Tokens(input=since or 1))
-        return CostReport(by=by, lines=[line], total_usd=0.5, today_usd=0.25)
+        lines = [] if before else [line]
+        return CostReport(by=by, lines=lines, total_usd=0.5, today_usd=0.25, older=limit)
 
     async def runners(self) -> Runners:
         self._maybe_raise()

@@ -357,6 +357,15 @@ async def test_what_cannot_be_read_is_reported_and_the_rest_listed(
     assert await history.find(session_id(2)) is None
 
 
+async def test_of_many_that_cannot_be_read_some_are_named_and_the_rest_counted(
+    shelf: Shelf,
+) -> None:
+    for number in range(1, 251):
+        shelf.put(number, b"garbage")
+    page = await shelf.history().list()
+    assert (len(page.unreadable), page.unreadable[-1]) == (101, "and 150 more")
+
+
 async def test_a_file_without_permission_is_reported_until_it_has_it(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:

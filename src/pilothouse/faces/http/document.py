@@ -51,6 +51,7 @@ PATH_WORDS: Final = {
 }
 QUERY_WORDS: Final = {
     "after": "The cursor to go on from: everything after it.",
+    "before": "Only what comes before the question with this id, or the line of this group.",
     "by": "What to group by, or who answers.",
     "cwd": "Only sessions of this working directory.",
     "limit": "At most as many.",

@@ -104,7 +104,9 @@ async def _answer(engine: Engine, call: Call) -> contract.Answered:
 
 def _questions(engine: Engine, call: Call) -> Awaitable[Any]:
     query: QuestionsQuery = call.query
-    return engine.questions(session_id=query.session_id, state=query.state)
+    return engine.questions(
+        session_id=query.session_id, state=query.state, limit=query.limit, before=query.before
+    )
 
 
 def _status(engine: Engine, call: Call) -> Awaitable[contract.Status]:
@@ -126,7 +128,13 @@ def _read(engine: Engine, call: Call) -> Awaitable[contract.Batch]:
 
 def _cost(engine: Engine, call: Call) -> Awaitable[contract.CostReport]:
     query: CostQuery = call.query
-    return engine.cost(query.by, session_id=query.session_id, since=query.since)
+    return engine.cost(
+        query.by,
+        session_id=query.session_id,
+        since=query.since,
+        limit=query.limit,
+        before=query.before,
+    )
 
 
 def _rewind(engine: Engine, call: Call) -> Awaitable[contract.Rewound]:

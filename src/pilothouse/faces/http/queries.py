@@ -23,6 +23,7 @@ __all__ = [
 Cursor = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Millis = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 SessionId = Annotated[str, Meta(min_length=1, max_length=128)]
+QuestionId = Annotated[str, Meta(min_length=1, max_length=128)]
 Directory = Annotated[str, Meta(max_length=4096, pattern=r"^[^\x00]*$")]
 """What a file system may have: none takes a NUL in a name."""
 
@@ -49,6 +50,8 @@ class StatusQuery(_Query, frozen=True):
 class QuestionsQuery(_Query, frozen=True):
     session_id: SessionId | None = None
     state: QuestionFilter = "decidable"
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 500
+    before: QuestionId | None = None
 
 
 class AnswerQuery(_Query, frozen=True):
@@ -59,6 +62,8 @@ class CostQuery(_Query, frozen=True):
     by: wire.Group = "session"
     session_id: SessionId | None = None
     since: Millis | None = None
+    limit: Annotated[int, Meta(ge=1, le=10_000)] = 1000
+    before: Annotated[str, Meta(min_length=1, max_length=4096)] | None = None
 
 
 class EventsQuery(_Query, frozen=True):

@@ -37,6 +37,8 @@ __all__ = ["Channel", "Pushing"]
 
 log = logging.getLogger("pilothouse")
 
+MOST_OPEN: Final = 1000
+"""Questions of a session that are shown at once; more than any session has."""
 ATTEMPTS: Final = 3
 """How often a client is asked the same question, whatever came of it."""
 FOLLOWED: Final = 64
@@ -325,7 +327,7 @@ class _Followed:
                     self._show(await reach.ask(self._open_ones))
 
     async def _open_ones(self, engine: Engine) -> Sequence[Question]:
-        return await engine.questions(session_id=self._session_id, state="decidable")
+        return await engine.questions(session_id=self._session_id, limit=MOST_OPEN)
 
     def _show(self, questions: Sequence[Question]) -> None:
         open_ones = {each.id: each for each in questions}

@@ -22,6 +22,8 @@ from .scan import Scanner, is_session_id
 
 __all__ = ["History"]
 
+MOST_UNREADABLE: Final = 100
+"""So many files are named that could not be read; of the others only how many they are."""
 _STALE: Final = 100
 """The index is written when one in so many of its entries is out of date."""
 
@@ -106,6 +108,8 @@ class History:
                 *self._damaged,
                 *([problem] if problem else []),
             ]
+            if (more := len(unreadable) - MOST_UNREADABLE) > 0:
+                unreadable = [*unreadable[:MOST_UNREADABLE], f"and {more} more"]
             self._page = HistoryPage(found=found, total=len(found), unreadable=unreadable)
             self._save()
 

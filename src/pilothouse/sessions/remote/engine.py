@@ -160,9 +160,14 @@ class RemoteEngine:
         return await self._caller.ask(Listing, "GET", "/api/sessions", query=query)
 
     async def questions(
-        self, *, session_id: str | None = None, state: QuestionFilter = "decidable"
+        self,
+        *,
+        session_id: str | None = None,
+        state: QuestionFilter = "decidable",
+        limit: int = 500,
+        before: str | None = None,
     ) -> Sequence[Question]:
-        query = {"session_id": session_id, "state": state}
+        query = {"session_id": session_id, "state": state, "limit": limit, "before": before}
         kind = builtins.list[Question]
         return await self._caller.ask(kind, "GET", "/api/questions", query=query)
 
@@ -194,8 +199,16 @@ class RemoteEngine:
         *,
         session_id: str | None = None,
         since: int | None = None,
+        limit: int = 1000,
+        before: str | None = None,
     ) -> CostReport:
-        query = {"by": by, "session_id": session_id, "since": since}
+        query = {
+            "by": by,
+            "session_id": session_id,
+            "since": since,
+            "limit": limit,
+            "before": before,
+        }
         return await self._caller.ask(CostReport, "GET", "/api/cost", query=query)
 
     async def runners(self) -> Runners:
