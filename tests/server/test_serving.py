@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -288,3 +289,34 @@ async def test_a_server_that_cannot_say_where_it_is_ends_with_one_line(machine: 
     last = ran.err.splitlines()[-1]
     assert last.startswith(f"pilothouse: {machine.runtime_file} cannot be used: No space left")
     assert "Traceback" not in ran.err
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux limits another process")
+async def test_a_server_that_can_keep_nothing_ends_and_says_what_to_do(machine: Machine) -> None:
+    serving = await machine.serve()
+    async with client(machine) as http:
+        request = {"prompt": "Write a file.", "cwd": str(machine.folder)}
+        started = (await http.post("/api/sessions", json=request)).raise_for_status().json()
+        path = f"/api/sessions/{started['session_id']}"
+        asking = await settled(http, path)
+        fill_disk(machine, serving.pid)
+        refused = await http.post(f"{path}/messages", json={"content": "x" * 1_000_000})
+        assert (refused.status_code, refused.json()["code"]) == (503, "journal-error")
+    assert await serving.ended() == 1
+    assert serving.errors.splitlines()[-1].startswith("pilothouse: the journal ")
+    assert serving.errors.endswith("; see to its disk, then start the server again\n")
+    assert "Traceback" not in serving.errors
+    assert not machine.runtime_file.exists()
+    assert is_alive(asking["pid"])
+    await machine.serve()
+    async with client(machine) as http:
+        status = (await http.get(path)).json()
+        assert (status["state"], status["pid"]) == ("awaiting_input", asking["pid"])
+        (await http.post(f"{path}/stop")).raise_for_status()
+
+
+def fill_disk(machine: Machine, pid: int) -> None:
+    """No file of the server's may grow beyond the largest one that its journal has."""
+    files = machine.settings.state_dir.rglob("journal.db*")
+    limit = max(file.stat().st_size for file in files)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit, limit))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pilothouse import __version__
 from pilothouse.doors.listening import make_server
-from pilothouse.errors import ServerError
+from pilothouse.errors import JournalError, PilothouseError, ServerError
 from pilothouse.settings import Settings
 
 from . import runtime, survivors
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     import uvicorn
 
     from pilothouse.doors.door import Doors
-    from pilothouse.sessions.contract import Engine
+    from pilothouse.sessions.engine import SessionEngine
 
 __all__ = ["serve"]
 
@@ -69,10 +69,12 @@ async def serve(
                 tell(choice.note)
             host = _Host(settings, folder, token, listener, tell)
             async with open_with_doors(choice, host.dial) as (engine, doors):
-                await host.serve(engine, doors, stopping, idle_exit_s)
+                failed = await host.serve(engine, doors, stopping, idle_exit_s)
             log.info("ended", extra={"left": engine.left})
             if engine.left:
                 tell(survivors.going_on(engine.left))
+            if failed is not None:
+                raise failed
 
 
 @contextmanager
@@ -128,16 +130,20 @@ class _Host:
         return self._address.replace("http", "ws", 1)
 
     async def serve(
-        self, engine: Engine, doors: Doors, stopping: asyncio.Event, idle_exit_s: float | None
-    ) -> None:
-        """Returns once every connection is closed."""
+        self,
+        engine: SessionEngine,
+        doors: Doors,
+        stopping: asyncio.Event,
+        idle_exit_s: float | None,
+    ) -> PilothouseError | None:
+        """Returns once every connection is closed, with why it could not go on, if so."""
         from pilothouse.faces.http import end_streams  # costs most of the start, as its app does
 
         mcp = McpOverHttp(engine, self._settings)
         app = self._app(engine, mcp)
         attendance = Attendance(app)
         entrance = _Entrance(doors, attendance)
-        failed: ServerError | None = None
+        failed: PilothouseError | None = None
 
         def started() -> None:
             nonlocal failed
@@ -157,13 +163,20 @@ class _Host:
             mcp.end()
             server.should_exit = True
 
+        async def end_when_broken() -> None:
+            # A server that can keep nothing can do nothing; whoever started it starts it again.
+            nonlocal failed
+            await engine.journal.broken()
+            failed = JournalError(str(engine.journal.failed))
+            stopping.set()
+
         async def end_when_idle(seconds: float) -> None:
             await wait_unneeded(seconds, engine, attendance)
             log.info("nobody has needed the server", extra={"seconds": seconds})
             stopping.set()
 
         async with asyncio.TaskGroup() as tasks:
-            watching = [tasks.create_task(end())]
+            watching = [tasks.create_task(end()), tasks.create_task(end_when_broken())]
             if idle_exit_s:
                 watching.append(tasks.create_task(end_when_idle(idle_exit_s)))
             tasks.create_task(mcp.run())
@@ -171,11 +184,10 @@ class _Host:
             mcp.end()
             for each in watching:
                 each.cancel()
-        if failed is not None:
-            raise failed
         runtime.forget(self._folder)
+        return failed
 
-    def _app(self, engine: Engine, mcp: McpOverHttp) -> Any:
+    def _app(self, engine: SessionEngine, mcp: McpOverHttp) -> Any:
         from pilothouse.faces.http import create_app, make_tracer
 
         return create_app(

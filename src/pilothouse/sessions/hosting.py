@@ -84,8 +84,7 @@ class Hosting(Registry):
     def _check_hosting(self, request: Ask) -> None:
         if self.services.is_closing:
             raise ServerError(ENDING)
-        if self.journal.failed is not None:
-            raise JournalError(f"nothing can be kept any more: {self.journal.failed}")
+        self.scribe.check()
         # It may become the name of a file.
         if not is_id(request.session_id):
             raise UsageError(f"session_id: {ID_HAS}")

@@ -125,6 +125,7 @@ class Life(ABC):
             continue
         if self._services.is_closing:
             raise NotNow("the server is stopping", advice="start it again, then repeat this")
+        self._scribe.check()
         if self.has_cli:
             return
         self._services.check_alone(self.view)

@@ -243,6 +243,8 @@ class Registry:
 
     async def session(self, session_id: str, *, adopt: bool = True) -> Session:
         """One of ours, or one that was made elsewhere and has a transcript."""
+        # First of all: a session that was let go of would seem to be somebody else's.
+        self.scribe.check()
         session = self.held(session_id)
         if session is not None:
             if adopt:
@@ -315,6 +317,7 @@ class Registry:
 
     async def asked(self, question_id: str) -> tuple[Question, Session | None]:
         """The question, and the session that still takes an answer to it."""
+        self.scribe.check()
         question = await self.journal.question(question_id)
         if question is None or question.decidable:
             for session in self.sessions.values():

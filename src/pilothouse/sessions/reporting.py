@@ -95,6 +95,7 @@ class Reporting(Registry):
         self, *, cwd: str | None = None, limit: int = 50, offset: int = 0, live: bool = False
     ) -> Listing:
         """Every session, ours and those on disk, the most recent first."""
+        self.scribe.check()
         ours = [each.view for each in self.sessions.values() if each.has_cli or not live]
         if live:
             return merged(ours, None, cwd=cwd, limit=limit, offset=offset)
@@ -128,6 +129,7 @@ class Reporting(Registry):
 
     async def policy_dry_run(self, text: str) -> DryRun:
         """What would have been decided otherwise under these rules."""
+        self.scribe.check()
         in_force = self.services.policy
         changed = await asyncio.to_thread(in_force.parse, text)
         asked = await self.journal.questions()
@@ -145,6 +147,7 @@ class Reporting(Registry):
         before: str | None = None,
     ) -> CostReport:
         """What was spent: the last lines, or the last before a group's. The sum is of all."""
+        self.scribe.check()
         lines = await self.journal.costs(by, session_id=session_id, since=since)
         groups = [line.group for line in lines]
         end = len(lines) if before is None else groups.index(before) if before in groups else 0
@@ -195,6 +198,7 @@ class Reporting(Registry):
 
         They are the last `limit` of them, or the last that were asked before another question.
         """
+        self.scribe.check()
         cursor = None if before is None else await self.question(before)
         if state == "decidable":
             every = await self._once_kept(self._decidable(session_id))

@@ -67,7 +67,7 @@ class Scribe:
         received: Sequence[ReceivedRow] = (),
     ) -> Posted:
         """Add records of several sessions, in one transaction."""
-        self._check()
+        self.check()
         at, first = self.clock(), self._journal.next
         drafts: list[Draft] = []
         questions: list[Question] = []
@@ -122,7 +122,8 @@ class Scribe:
         self._journal.post(drafts, self._sums(view, turns, at, received))
         return turns
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise JournalError once nothing can be kept any more."""
         # The view must not know what was never written.
         if self._journal.failed is not None:
             raise JournalError(f"nothing can be kept any more: {self._journal.failed}")

@@ -42,6 +42,7 @@ class Talking(Registry):
 
     async def start(self, request: Start) -> Started:
         """Begin a session; its id is known and kept before its CLI is."""
+        self.scribe.check()
         act = self._starter(request)
         # What is kept is also done, although the caller may have left meanwhile.
         return await self.services.tasks.finish(
@@ -150,6 +151,8 @@ class Talking(Registry):
 
     async def stop_all(self) -> AllStopped:
         """End every CLI there is, in order."""
+        # Those that were let go of go on behind their relays, and hear nothing from here.
+        self.scribe.check()
         live = [each for each in self.sessions.values() if each.has_cli]
         ends = await asyncio.gather(*(each.stop() for each in live), return_exceptions=True)
         for session, end in zip(live, ends, strict=True):
