@@ -6,12 +6,14 @@ import asyncio
 import socket
 import ssl
 import subprocess
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from pilothouse.relay.framing import Frame, Kind
-from pilothouse.relay.refusals import Refusal
+from pilothouse.relay.refusals import HEADER, PERMANENT, Refusal
 from tests.relay.door import DEADLINE, Door
 from tests.relay.running import ECHO, Running, python, relay
 
@@ -109,17 +111,50 @@ async def test_a_relay_may_be_there_before_its_door(tmp_path: Path) -> None:
             await door.has(1)
 
 
-async def test_an_answer_that_is_no_websocket_is_tried_again(tmp_path: Path) -> None:
+@asynccontextmanager
+async def answering(head: str) -> AsyncIterator[tuple[str, asyncio.Event]]:
+    """A server that answers every dial with this; its URL, and when it was dialled twice."""
+    dials: list[bytes] = []
+    twice = asyncio.Event()
+
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+        dials.append(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(f"HTTP/1.1 {head}\r\nContent-Length: 0\r\n\r\n".encode())
         writer.close()
+        if len(dials) > 1:
+            twice.set()
 
     server = await asyncio.start_server(answer, "127.0.0.1", 0)
-    url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-    async with server, relay(url, tmp_path, python(ECHO)) as running:
-        await said(running, "HTTP 403")
+    async with server:
+        yield f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}", twice
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        "401 Unauthorized",
+        "403 Forbidden",
+        f"401 Unauthorized\r\n{HEADER}: 4999",
+        f"401 Unauthorized\r\n{HEADER}: 4001\r\n{HEADER}: 4003",
+        f"503 Service Unavailable\r\n{HEADER}: {Refusal.OTHER_SERVER.value}",
+    ],
+)
+async def test_an_answer_that_is_no_websocket_is_tried_again(tmp_path: Path, head: str) -> None:
+    async with answering(head) as (url, twice), relay(url, tmp_path, python(ECHO)) as running:
+        async with asyncio.timeout(DEADLINE):
+            await twice.wait()
         assert running.process.returncode is None
+    assert f"HTTP {head[:3]}" in running.said()
+
+
+@pytest.mark.parametrize("code", sorted(PERMANENT))
+async def test_an_answer_that_names_a_refusal_for_good_is_believed(
+    tmp_path: Path, code: Refusal
+) -> None:
+    head = f"401 Unauthorized\r\n{HEADER}: {code.value}"
+    async with answering(head) as (url, _), relay(url, tmp_path, python(ECHO)) as running:
+        assert await running.result() == 1
+    assert code.name in running.said()
 
 
 # Noticing that it is gone

@@ -11,6 +11,8 @@ from pathlib import Path
 import pytest
 
 from pilothouse.doors.listening import listen
+from pilothouse.relay.refusals import HEADER, Refusal
+from pilothouse.runner.control import FINAL
 from tests.doors.peers import Peer, hello
 from tests.runner.house import DEADLINE, House, Machine, house, runner
 
@@ -163,6 +165,22 @@ async def test_a_redirection_is_not_followed(machine: Machine) -> None:
     assert elsewhere == []
     assert seen[0].startswith(b"GET /prefix/runner HTTP/1.1\r\n")
     assert "HTTP 302" in running.said()
+
+
+@pytest.mark.parametrize("code", [Refusal.TOKEN_REFUSED, Refusal.SESSION_UNKNOWN])
+async def test_an_answer_that_names_a_refusal_for_good_ends_a_runner(
+    machine: Machine, code: Refusal
+) -> None:
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        named = f"{HEADER}: {code.value}\r\nContent-Length: 0"
+        writer.write(f"HTTP/1.1 401 Unauthorized\r\n{named}\r\n\r\n".encode())
+        writer.close()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    async with server, runner(f"ws://127.0.0.1:{port_of(server)}", machine, "a-token") as running:
+        assert await running.result() == 3
+    assert FINAL[code] in running.said()
 
 
 async def test_a_server_that_falls_silent_is_left_and_found_again(

@@ -20,6 +20,7 @@ from websockets.protocol import State
 from websockets.uri import parse_uri
 
 from .addresses import reachable
+from .refusals import HEADER, refusal_in
 from .watching import READ, WRITE
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class LinkOwner(Protocol):
         ...
 
     def link_lost(self, reason: str, code: int | None) -> None:
-        """Note the end, told once; `code` is that of the door's close frame, if there was one."""
+        """Note the end, told once; `code` is the door's word for it, if it gave one."""
         ...
 
 
@@ -221,7 +222,8 @@ class Link:
         if self._protocol.handshake_exc is None:
             self._owner.link_opened()
         else:
-            self._lose(f"no WebSocket: HTTP {response.status_code}")
+            refusal = refusal_in(response.headers.get_all(HEADER))
+            self._lose(f"no WebSocket: HTTP {response.status_code}", refusal)
 
     def _frame_received(self, frame: Frame) -> None:
         if frame.opcode in MESSAGES:

@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple, Protocol
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, WebSocketException
+from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
 from pilothouse.relay import addresses
 from pilothouse.relay.addresses import Target
 from pilothouse.relay.pace import Pace
-from pilothouse.relay.refusals import Refusal
+from pilothouse.relay.refusals import HEADER, Refusal, refusal_in
 
 from . import messages
 from .messages import FromRunner, FromServer, Hello, MessageError, Welcome
@@ -27,7 +27,7 @@ FINAL: Final = {
     Refusal.TOKEN_REFUSED: "the server refuses this token: it was revoked, or never given out",
     Refusal.SESSION_UNKNOWN: "the server has no place for this runner",
 }
-"""Close codes after which there is no use in coming back."""
+"""Refusals after which there is no use in coming back."""
 REPLACED_OFTEN: Final = 3
 """So often in a row another one came with our token. Two runners would send each other away for
 ever, and each time the sessions of one would be taken for gone: the one that was there first ends.
@@ -126,7 +126,7 @@ class Control:
         return delay * random.uniform(0.5, 1.0)
 
     async def _visit(self) -> tuple[int | None, str]:
-        """One connection's life; the server's close code, and what to say of its end."""
+        """One connection's life; the code that the server gave, and what to say of its end."""
         hello = await self._listener.hello()
         try:
             async with await self._dial() as connection:
@@ -136,6 +136,10 @@ class Control:
             if received is None:
                 return None, "the connection broke"
             return received.code, f"the server closed: {received.code} {received.reason}".strip()
+        except InvalidStatus as answered:
+            response = answered.response
+            told = f"the server answered with HTTP {response.status_code}"
+            return refusal_in(response.headers.get_all(HEADER)), told
         except MessageError as error:
             return None, f"refused what the server sent: {error}"
         except TimeoutError:
