@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 
 from pilothouse.doors import door
-from pilothouse.doors.door import Doors
+from pilothouse.doors.door import STATUS, Doors
 from pilothouse.doors.sockets import Scope, Socket
 from pilothouse.doors.tokens import Keyring
-from pilothouse.relay.refusals import PERMANENT, Refusal
+from pilothouse.relay.refusals import HEADER, PERMANENT, Refusal
 
 KEYRING = Keyring(b"k" * 32)
 TOKEN = KEYRING.issue("a-session", "a-run")
@@ -44,6 +44,9 @@ class RunnersSeen:
         self.trusted = trusted
         self.visits = 0
 
+    def knows(self, token: str) -> bool:
+        return token == TOKEN
+
     async def visited(self, socket: Socket) -> None:
         self.visits += 1
         await socket.close(1000)
@@ -56,8 +59,30 @@ def headers(token: str | None) -> list[tuple[bytes, bytes]]:
     return [] if token is None else [(b"authorization", f"Bearer {token}".encode("latin-1"))]
 
 
-async def knock(doors: Doors, path: str, token: str | None = TOKEN) -> int:
-    """Open a WebSocket; the code it was closed with after it was accepted, or 403."""
+class Answer(NamedTuple):
+    """What a WebSocket was answered with: an HTTP status, or a close code after it was accepted."""
+
+    status: int
+    code: int | None = None
+
+
+def turned_away(refusal: Refusal) -> Answer:
+    """The answer to one that gets no WebSocket, and is told which refusal it is."""
+    return Answer(STATUS[refusal], refusal)
+
+
+def sent_away(code: int) -> Answer:
+    """The answer to one that got a WebSocket, which was closed then."""
+    return Answer(101, code)
+
+
+FORBIDDEN = Answer(403)
+
+
+async def knock(
+    doors: Doors, path: str, token: str | None = TOKEN, *, can_answer: bool = True
+) -> Answer:
+    """Open a WebSocket."""
     sent: list[Scope] = []
 
     async def receive() -> Scope:
@@ -71,12 +96,19 @@ async def knock(doors: Doors, path: str, token: str | None = TOKEN) -> int:
         "path": path,
         "raw_path": path.encode(),
         "headers": headers(token),
+        "extensions": {"websocket.http.response": {}} if can_answer else {},
     }
     await doors(scope, receive, send)
-    if [each["type"] for each in sent] == ["websocket.close"]:
-        return 403
-    assert [each["type"] for each in sent] == ["websocket.accept", "websocket.close"]
-    return sent[1]["code"]
+    match [each["type"].removeprefix("websocket.") for each in sent]:
+        case ["close"]:
+            return FORBIDDEN
+        case ["http.response.start", "http.response.body"]:
+            told = dict(sent[0]["headers"]).get(HEADER.encode())
+            return Answer(sent[0]["status"], int(told) if told else None)
+        case ["accept", "close"]:
+            return sent_away(sent[1]["code"])
+        case other:
+            raise AssertionError(other)
 
 
 async def post(
@@ -118,7 +150,7 @@ def opened(*carriers: Guest, runners: RunnersSeen | None = None) -> Doors:
 )
 async def test_a_run_that_is_expected_comes_in_with_its_token(route: str, path: str) -> None:
     guest = Guest(route)
-    assert await knock(opened(guest), path) == 1000
+    assert await knock(opened(guest), path) == sent_away(1000)
     assert guest.visits == 1
 
 
@@ -134,59 +166,76 @@ async def test_a_run_that_is_expected_comes_in_with_its_token(route: str, path: 
 )
 async def test_a_token_that_is_not_this_sessions_is_refused(token: str | None) -> None:
     guest = Guest()
-    assert await knock(opened(guest), "/relay/a-session", token) == Refusal.TOKEN_REFUSED
+    assert await knock(opened(guest), "/relay/a-session", token) == turned_away(
+        Refusal.TOKEN_REFUSED
+    )
     assert guest.visits == 0
 
 
 async def test_a_token_of_another_server_at_this_address_may_come_again() -> None:
     guest = Guest()
     token = Keyring(b"j" * 32).issue("a-session", "a-run")
-    refusal = await knock(opened(guest), "/relay/a-session", token)
-    assert (refusal, guest.visits) == (Refusal.OTHER_SERVER, 0)
-    assert refusal not in PERMANENT
+    answer = await knock(opened(guest), "/relay/a-session", token)
+    assert (answer, guest.visits) == (turned_away(Refusal.OTHER_SERVER), 0)
+    assert answer.code not in PERMANENT
 
 
 async def test_a_session_has_no_use_for_its_token_at_another_ones_door() -> None:
     guest = Guest(session_id="b-session")
-    assert await knock(opened(guest), "/relay/b-session") == Refusal.TOKEN_REFUSED
+    assert await knock(opened(guest), "/relay/b-session") == turned_away(Refusal.TOKEN_REFUSED)
 
 
 async def test_the_token_of_an_ended_run_is_refused_as_such() -> None:
     doors = opened(Guest())
     doors.forget("a-run")
     doors.forget("a-run")
-    assert await knock(doors, "/relay/a-session") == Refusal.SESSION_ENDED
+    assert await knock(doors, "/relay/a-session") == sent_away(Refusal.SESSION_ENDED)
 
 
 async def test_a_run_has_one_route() -> None:
-    assert await knock(opened(Guest("ws")), "/relay/a-session") == Refusal.SESSION_UNKNOWN
-    assert await knock(opened(Guest("relay")), "/ws/a-session") == 403
+    assert await knock(opened(Guest("ws")), "/relay/a-session") == sent_away(
+        Refusal.SESSION_UNKNOWN
+    )
+    assert await knock(opened(Guest("relay")), "/ws/a-session") == FORBIDDEN
 
 
 async def test_a_cli_is_refused_by_a_status_which_it_takes_for_final() -> None:
-    assert await knock(opened(Guest("ws")), "/ws/a-session", "nonsense") == 403
-    assert await knock(opened(), "/ws/a-session") == 403
+    assert await knock(opened(Guest("ws")), "/ws/a-session", "nonsense") == FORBIDDEN
+    assert await knock(opened(), "/ws/a-session") == FORBIDDEN
 
 
 async def test_the_runs_of_a_machine_come_in_while_it_is_trusted() -> None:
     guest, runners = Guest(machine="far"), RunnersSeen("far")
     doors = opened(guest, runners=runners)
-    assert await knock(doors, "/relay/a-session") == 1000
+    assert await knock(doors, "/relay/a-session") == sent_away(1000)
     runners.trusted = ()
-    assert await knock(doors, "/relay/a-session") == Refusal.TOKEN_REFUSED
-    assert await knock(opened(guest), "/relay/a-session") == Refusal.TOKEN_REFUSED
+    assert await knock(doors, "/relay/a-session") == sent_away(Refusal.TOKEN_REFUSED)
+    assert await knock(opened(guest), "/relay/a-session") == sent_away(Refusal.TOKEN_REFUSED)
     assert guest.visits == 1
 
 
 async def test_this_machine_needs_no_trust() -> None:
-    assert await knock(opened(Guest(), runners=RunnersSeen()), "/relay/a-session") == 1000
+    assert await knock(opened(Guest(), runners=RunnersSeen()), "/relay/a-session") == sent_away(
+        1000
+    )
 
 
 async def test_runners_have_a_door_where_there_are_any() -> None:
     runners = RunnersSeen()
-    assert await knock(opened(runners=runners), "/runner", None) == 1000
+    assert await knock(opened(runners=runners), "/runner") == sent_away(1000)
     assert runners.visits == 1
-    assert await knock(opened(), "/runner", None) == Refusal.SESSION_UNKNOWN
+    assert await knock(opened(), "/runner") == turned_away(Refusal.SESSION_UNKNOWN)
+
+
+@pytest.mark.parametrize("token", [None, "", "nonsense"])
+async def test_a_runner_without_a_token_gets_no_websocket(token: str | None) -> None:
+    runners = RunnersSeen()
+    refused = await knock(opened(runners=runners), "/runner", token)
+    assert (refused, runners.visits) == (turned_away(Refusal.TOKEN_REFUSED), 0)
+
+
+async def test_a_server_that_cannot_say_which_refusal_it_is_refuses_all_the_same() -> None:
+    assert await knock(opened(), "/relay/a-session", "nonsense", can_answer=False) == FORBIDDEN
 
 
 @pytest.mark.parametrize(
@@ -201,7 +250,7 @@ async def test_runners_have_a_door_where_there_are_any() -> None:
     ],
 )
 async def test_there_is_no_other_websocket(path: str) -> None:
-    assert await knock(opened(Guest()), path) == Refusal.SESSION_UNKNOWN
+    assert await knock(opened(Guest()), path) == turned_away(Refusal.SESSION_UNKNOWN)
 
 
 @pytest.mark.parametrize("path", ["/relay/x", "/ws/x", "/session/x/events", "/runner"])
@@ -214,7 +263,7 @@ def test_it_knows_its_addresses(path: str) -> None:
 async def test_an_id_may_need_quoting() -> None:
     guest = Guest(session_id="a/b c")
     token = KEYRING.issue("a/b c", "a-run")
-    assert await knock(opened(guest), "/relay/a%2Fb%20c", token) == 1000
+    assert await knock(opened(guest), "/relay/a%2Fb%20c", token) == sent_away(1000)
 
 
 async def test_who_leaves_before_being_accepted_is_let_go() -> None:

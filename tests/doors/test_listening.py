@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from websockets.asyncio.client import connect as Connect
 from websockets.asyncio.client import unix_connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from pilothouse.doors.door import Doors
 from pilothouse.doors.listening import LONGEST_MESSAGE, listen
@@ -23,7 +23,7 @@ from pilothouse.doors.tokens import Keyring
 from pilothouse.errors import ServerError
 from pilothouse.relay import framing
 from pilothouse.relay.framing import Frame, Kind
-from pilothouse.relay.refusals import Refusal
+from pilothouse.relay.refusals import HEADER, Refusal
 from pilothouse.transport.base import LONGEST_LINE
 
 KEYRING = Keyring(b"k" * 32)
@@ -78,10 +78,16 @@ async def test_it_is_served_to_its_owner_alone_and_gone_at_the_end(tmp_path: Pat
 
 
 async def test_one_that_is_refused_hears_the_code(tmp_path: Path) -> None:
-    async with listen(doors(), tmp_path / "door"), connect(str(tmp_path / "door"), "false") as link:
-        with pytest.raises(ConnectionClosed):
-            await link.recv()
-        assert link.close_code == Refusal.TOKEN_REFUSED
+    async with listen(doors(), tmp_path / "door"):
+        with pytest.raises(InvalidStatus) as refused:
+            await connect(str(tmp_path / "door"), "false")
+        async with connect(str(tmp_path / "door"), KEYRING.issue("s", "ended")) as link:
+            with pytest.raises(ConnectionClosed):
+                await link.recv()
+    response = refused.value.response
+    told = (response.status_code, response.headers[HEADER])
+    assert told == (401, str(Refusal.TOKEN_REFUSED.value))
+    assert link.close_code == Refusal.SESSION_ENDED
 
 
 async def test_a_line_may_be_very_long(tmp_path: Path) -> None:

@@ -5,8 +5,11 @@
     POST /session/SESSION/events   ... and what such a CLI posts beside it
     /runner                        a runner's WebSocket
 
-Each but a runner comes with the token of its run. A WebSocket is refused by a close code after it
-was accepted: an HTTP status may come from anything in between. Only a CLI gets the status.
+Each but a runner comes with the token of its run. A WebSocket is given only to whoever shows a
+token of ours; everybody else gets an HTTP status, and nothing more is read from them. The status
+names the refusal in a header: alone, it may come from anything in between (see `relay.refusals`).
+A run that shows its token and is refused all the same is told by a close code, which relays of
+earlier versions understand too; only a CLI that dials gets the status then.
 
 A run that is not expected is refused for good, and its relay ends the CLI. So everything that goes
 on after a restart is to be expected before the app is served.
@@ -17,7 +20,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import unquote
 
-from pilothouse.relay.refusals import Refusal
+from pilothouse.relay.refusals import HEADER, Refusal
 
 from .contract import Carrier
 from .sockets import Receive, Scope, Send, Socket
@@ -33,6 +36,7 @@ STATUS: Final = {
     Refusal.SESSION_ENDED: 410,
     Refusal.OTHER_SERVER: 503,
 }
+FORBIDDEN: Final = 403
 NOT_FOUND: Final = 404
 WRONG_METHOD: Final = 405
 TOO_LARGE: Final = 413
@@ -41,8 +45,12 @@ TOO_LARGE: Final = 413
 class RunnerDoor(Protocol):
     """Who speaks with runners, and knows which of them are trusted."""
 
+    def knows(self, token: str) -> bool:
+        """Whether a runner that is trusted has this token."""
+        ...
+
     async def visited(self, socket: Socket) -> None:
-        """Speak with a runner, which has shown nothing yet."""
+        """Speak with a runner. It has shown a token, but not yet who it is."""
         ...
 
     def is_trusted(self, machine: str) -> bool:
@@ -91,34 +99,40 @@ class Doors:
     # -- WebSockets
 
     async def _open(self, socket: Socket, place: Place | None) -> None:
-        if place is not None and place.route == "ws":
-            await self._let_dial_in(socket, place.session_id)
-        elif not await socket.accept():
-            return
-        elif place is None or place.route == "events":
-            await socket.close(Refusal.SESSION_UNKNOWN, "there is nothing here")
+        if place is None or place.route == "events":
+            await _turn_away(socket, Refusal.SESSION_UNKNOWN)
         elif place.route == "runner":
             await self._let_runner_in(socket)
+        elif place.route == "ws":
+            await self._let_dial_in(socket, place.session_id)
         else:
-            found = self._find(place.session_id, socket.bearer, place.route)
-            if isinstance(found, Refusal):
-                await socket.close(found)
-            else:
+            await self._let_relay_in(socket, place.session_id)
+
+    async def _let_relay_in(self, socket: Socket, session_id: str) -> None:
+        found = self._find(session_id, socket.bearer, "relay")
+        if not isinstance(found, Refusal):
+            if await socket.accept():
                 await found.visited(socket)
+        elif self._keyring.run_of(session_id, socket.bearer) is None:
+            await _turn_away(socket, found)
+        elif await socket.accept():
+            await socket.close(found)
 
     async def _let_dial_in(self, socket: Socket, session_id: str) -> None:
         found = self._find(session_id, socket.bearer, "ws")
         if isinstance(found, Refusal):
             # 2.1.37 knows no close code that is final: only an HTTP status keeps it from dialling
             # again each second.
-            await socket.refuse()
+            await socket.refuse(FORBIDDEN, {})
         elif await socket.accept():
             await found.visited(socket)
 
     async def _let_runner_in(self, socket: Socket) -> None:
         if self._runners is None:
-            await socket.close(Refusal.SESSION_UNKNOWN, "this server takes no runners")
-        else:
+            await _turn_away(socket, Refusal.SESSION_UNKNOWN)
+        elif not self._runners.knows(socket.bearer):
+            await _turn_away(socket, Refusal.TOKEN_REFUSED)
+        elif await socket.accept():
             await self._runners.visited(socket)
 
     def _find(self, session_id: str, token: str, route: str) -> Carrier | Refusal:
@@ -172,6 +186,11 @@ def _place(path: str) -> Place | None:
             return Place("events", unquote(session_id))
         case _:
             return None
+
+
+async def _turn_away(socket: Socket, refusal: Refusal) -> None:
+    """Refuse one that is to get no WebSocket."""
+    await socket.refuse(STATUS[refusal], {HEADER: str(refusal.value)})
 
 
 async def _body(receive: Receive) -> bytes | int | None:

@@ -246,9 +246,13 @@ class Runners:
 
     # -- connections
 
+    def knows(self, token: str) -> bool:
+        """Whether a runner has this token, and was not revoked."""
+        return self._roster.name_of(token) is not None
+
     async def visited(self, socket: Socket) -> None:
         """Speak with a runner until its connection ends."""
-        if self._roster.name_of(socket.bearer) is None:
+        if not self.knows(socket.bearer):
             await socket.close(Refusal.TOKEN_REFUSED, "no runner has this token, or it was revoked")
             return
         hello = await _greeting(socket)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Final
 
 __all__ = ["Receive", "Scope", "Send", "Socket"]
@@ -19,9 +19,10 @@ LONGEST_REASON: Final = 120
 
 
 class Socket:
-    """An incoming WebSocket: accept it, then receive, send and close."""
+    """An incoming WebSocket: accept or refuse it, then receive, send and close."""
 
     def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self._scope = scope
         self.headers: dict[str, str] = {
             name.decode("latin-1").lower(): value.decode("latin-1")
             for name, value in scope["headers"]
@@ -39,18 +40,28 @@ class Socket:
         return token.strip() if scheme.lower() == "bearer" else ""
 
     async def accept(self) -> bool:
-        """Open it; False if the peer has left already."""
+        """Open it, for one that has shown a token; False if the peer has left already."""
         if (await self._receive())["type"] != "websocket.connect":
             self._closed = True
             return False
         await self._send({"type": "websocket.accept"})
         return True
 
-    async def refuse(self) -> None:
-        """Turn it away before it is open, with an HTTP status (403)."""
+    async def refuse(self, status: int, headers: Mapping[str, str]) -> None:
+        """Turn it away before it is open, with an HTTP status."""
         if (await self._receive())["type"] == "websocket.connect":
-            await self._send({"type": "websocket.close"})
+            for message in self._refusal(status, headers):
+                await self._send(message)
         self._closed = True
+
+    def _refusal(self, status: int, headers: Mapping[str, str]) -> list[Scope]:
+        if "websocket.http.response" not in (self._scope.get("extensions") or {}):
+            # All that such a server can say, which it does with 403.
+            return [{"type": "websocket.close"}]
+        given = {"content-length": "0", **headers}
+        raw = [(name.encode(), value.encode()) for name, value in given.items()]
+        start = {"type": "websocket.http.response.start", "status": status, "headers": raw}
+        return [start, {"type": "websocket.http.response.body", "body": b""}]
 
     async def receive(self) -> bytes | str | None:
         """The next message; None once the peer is gone."""
