@@ -16,6 +16,9 @@ from urllib.parse import urlsplit
 
 import httpx
 import pytest
+from websockets.asyncio.client import ClientConnection
+from websockets.asyncio.client import connect as connect_websocket
+from websockets.exceptions import InvalidStatus
 
 from pilothouse.server.background import connect
 
@@ -31,6 +34,20 @@ def client(machine: Machine) -> httpx.AsyncClient:
     headers = {"Authorization": f"Bearer {running.token}"}
     return httpx.AsyncClient(
         base_url=running.address, headers=headers, timeout=DEADLINE, trust_env=False
+    )
+
+
+async def websocket(address: str, path: str, headers: dict[str, str]) -> ClientConnection:
+    """Open a WebSocket; a Host of one's own takes the place of the address's."""
+    url = urlsplit(address)
+    host = headers.get("Host", url.netloc)
+    rest = {name: value for name, value in headers.items() if name != "Host"}
+    return await connect_websocket(
+        f"ws://{host}{path}",
+        host=url.hostname,
+        port=url.port,
+        additional_headers=rest,
+        proxy=None,
     )
 
 
@@ -70,6 +87,23 @@ async def test_it_serves_on_loopback_and_leaves_where_for_its_user_alone(machine
     assert running.token == (machine.settings.state_dir / "token").read_text().strip()
     async with httpx.AsyncClient(base_url=serving.address, trust_env=False) as stranger:
         assert (await stranger.get("/api/sessions")).status_code == 401
+
+
+@pytest.mark.parametrize("path", ["/relay/x", "/runner", "/ws/x", "/session/x/events"])
+async def test_the_doors_are_for_whoever_calls_the_server_by_its_name(
+    machine: Machine, path: str
+) -> None:
+    serving = await machine.serve()
+    async with httpx.AsyncClient(base_url=serving.address, trust_env=False) as stranger:
+        for foreign, status in (({"Host": "evil.example"}, 421), ({"Origin": "http://x"}, 403)):
+            told = (await stranger.post(path, headers=foreign)).json()
+            assert told["status"] == status
+            with pytest.raises(InvalidStatus) as refused:
+                await websocket(serving.address, path, foreign)
+            assert refused.value.response.status_code == status
+        with pytest.raises(InvalidStatus) as refused:
+            await websocket(serving.address, path, {})
+    assert refused.value.response.status_code in (401, 403, 404)
 
 
 async def test_without_a_cli_it_says_so_in_one_line_and_simulates(machine: Machine) -> None:

@@ -142,7 +142,7 @@ class _Host:
         mcp = McpOverHttp(engine, self._settings)
         app = self._app(engine, mcp)
         attendance = Attendance(app)
-        entrance = _Entrance(doors, attendance)
+        entrance = _Entrance(doors, self._named(doors), attendance)
         failed: PilothouseError | None = None
 
         def started() -> None:
@@ -187,6 +187,14 @@ class _Host:
         runtime.forget(self._folder)
         return failed
 
+    def _named(self, doors: Doors) -> Any:
+        """The doors, for whoever calls this server by its name; they ask for tokens themselves."""
+        from pilothouse.faces.http import NameGuard
+
+        app: Any = doors
+        hosts, origins = hosts_of(self._settings), self._settings.origins
+        return NameGuard(app, hosts=hosts, origins=origins)
+
     def _app(self, engine: SessionEngine, mcp: McpOverHttp) -> Any:
         from pilothouse.faces.http import create_app, make_tracer
 
@@ -223,13 +231,14 @@ class _Entrance:
     Who works for a session is no guest: whether anybody needs the server, the sessions tell.
     """
 
-    def __init__(self, doors: Doors, guests: Attendance) -> None:
+    def __init__(self, doors: Doors, guarded_doors: Any, guests: Attendance) -> None:
         self._doors = doors
+        self._guarded_doors = guarded_doors
         self._guests = guests
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         is_for_doors = scope["type"] != "lifespan" and self._doors.takes(scope["path"])
-        await (self._doors if is_for_doors else self._guests)(scope, receive, send)
+        await (self._guarded_doors if is_for_doors else self._guests)(scope, receive, send)
 
 
 def _first_request(settings: Settings, address: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .app import create_app, end_streams
+from .guard import NameGuard
 from .tracing import Tracing, make_tracer
 
-__all__ = ["Tracing", "create_app", "end_streams", "make_tracer"]
+__all__ = ["NameGuard", "Tracing", "create_app", "end_streams", "make_tracer"]

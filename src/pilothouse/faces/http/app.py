@@ -18,7 +18,7 @@ from pilothouse.sessions.remote.wire import PROBLEM, encode_strictly
 from . import metrics
 from .document import make_document
 from .endpoints import ENDPOINTS, IDEMPOTENCY_KEY, Call, Endpoint, with_key
-from .guard import Guard, header
+from .guard import Guard, NameGuard, header
 from .observing import Observed
 from .problems import Unacceptable, problem_of
 from .reading import check_path, read_body, read_query
@@ -59,10 +59,8 @@ def create_app(
     )
     app.state["streams"] = face.streams
     # Litestar's own middleware sees no request that matches no route; these have to see all.
-    guard = Guard(
-        app.asgi_handler, token=token, hosts=hosts, origins=origins, body_limit=body_limit
-    )
-    app.asgi_handler = face.observe(guard)
+    guard = Guard(app.asgi_handler, token=token, body_limit=body_limit)
+    app.asgi_handler = face.observe(NameGuard(guard, hosts=hosts, origins=origins))
     return app
 
 

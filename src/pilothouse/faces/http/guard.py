@@ -19,46 +19,28 @@ from .problems import Unacceptable, problem_of, refuse
 if TYPE_CHECKING:
     from litestar.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["Guard", "header", "subprotocols", "too_large"]
+__all__ = ["Guard", "NameGuard", "header", "subprotocols", "too_large"]
 
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 SCHEMES: Final = {"ws": "http", "wss": "https"}
 
 
-class Guard:
-    """An ASGI application that lets a request through to another one, or refuses it."""
+class NameGuard:
+    """An ASGI application that lets through what calls the server by its name, from its pages."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        token: str,
-        hosts: Sequence[str],
-        origins: Sequence[str],
-        body_limit: int,
-    ) -> None:
-        if not token:
-            raise ValueError("a server without a token would be open to everybody")
+    def __init__(self, app: ASGIApp, *, hosts: Sequence[str], origins: Sequence[str]) -> None:
         self._app = app
-        self._token = token.encode()
         self._hosts = frozenset(host.lower() for host in hosts)
         self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
-        self._body_limit = body_limit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            self._check(scope)
+            self._check_host(scope)
+            self._check_origin(scope)
         except Unacceptable as error:
             await refuse(scope, send, problem_of(error), error.headers)
         else:
             await self._app(scope, receive, send)
-
-    def _check(self, scope: Scope) -> None:
-        self._check_host(scope)
-        self._check_origin(scope)
-        self._check_token(scope)
-        self._check_length(scope)
-        _check_path(scope)
 
     def _check_host(self, scope: Scope) -> None:
         given = headers(scope, b"host")
@@ -89,6 +71,27 @@ class Guard:
             return True
         scheme = SCHEMES.get(scope["scheme"], scope["scheme"])
         return _place(origin) == _place(f"{scheme}://{header(scope, b'host')}") is not None
+
+
+class Guard:
+    """An ASGI application that lets through what has the token, is not too long and has a path."""
+
+    def __init__(self, app: ASGIApp, *, token: str, body_limit: int) -> None:
+        if not token:
+            raise ValueError("a server without a token would be open to everybody")
+        self._app = app
+        self._token = token.encode()
+        self._body_limit = body_limit
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            self._check_token(scope)
+            self._check_length(scope)
+            _check_path(scope)
+        except Unacceptable as error:
+            await refuse(scope, send, problem_of(error), error.headers)
+        else:
+            await self._app(scope, receive, send)
 
     def _check_token(self, scope: Scope) -> None:
         given = bearer(scope)
