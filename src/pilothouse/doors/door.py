@@ -23,7 +23,7 @@ from urllib.parse import unquote
 from pilothouse.relay.refusals import HEADER, Refusal
 
 from .contract import Carrier
-from .sockets import Receive, Scope, Send, Socket
+from .sockets import Receive, Scope, Send, Socket, admit
 from .tokens import Keyring
 
 __all__ = ["Doors", "RunnerDoor"]
@@ -165,6 +165,7 @@ class Doors:
         found = self._find(place.session_id, token, "ws")
         if isinstance(found, Refusal):
             return STATUS[found]
+        admit(scope)
         body = await _body(receive)
         return await found.posted(body) if isinstance(body, bytes) else body
 

@@ -63,22 +63,37 @@ async def serve(doors: Doors, listener: socket) -> AsyncGenerator[None]:
 
 def make_server(app: Any, started: Callable[[], None], **more: Any) -> uvicorn.Server:
     """A server of an ASGI app. `started` is called when it takes connections."""
-    import uvicorn  # costs a tenth of a second, and commands that only look need none of it
+    # These cost a tenth of a second, and commands that only look need none of them.
+    import uvicorn
+
+    from .admission import HttpConnection, Listener, State, WebSocketConnection
 
     class Server(uvicorn.Server):
+        def __init__(self, config: uvicorn.Config) -> None:
+            super().__init__(config)
+            self.server_state = self._state = State()
+
         @contextmanager
         def capture_signals(self) -> Generator[None]:
             """Signals are ours: uvicorn would raise them again once it has ended."""
             yield
 
         async def startup(self, sockets: list[socket] | None = None) -> None:
-            await super().startup(sockets)
+            await super().startup([])
             if self.started:
+                self.servers = [self._listener(each) for each in sockets or ()]
                 started()
+
+        def _listener(self, listening: socket) -> Any:
+            return Listener(listening, self._connection, self._state.strangers, self.config.ssl)
+
+        def _connection(self) -> HttpConnection:
+            return HttpConnection(self.config, self._state, self.lifespan.state)
 
     config = uvicorn.Config(
         app,
-        ws="websockets-sansio",
+        http=HttpConnection,
+        ws=WebSocketConnection,
         access_log=False,
         log_config=None,
         server_header=False,

@@ -5,17 +5,27 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from typing import Any, Final
 
-__all__ = ["Receive", "Scope", "Send", "Socket"]
+__all__ = ["ADMIT", "Receive", "Scope", "Send", "Socket", "admit"]
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Scope]]
 Send = Callable[[Scope], Awaitable[None]]
+
+ADMIT: Final = "pilothouse.admit"
+"""In `scope["state"]`: what to call once a token was shown. Only our own listener puts it there."""
 
 # uvicorn raises a RuntimeError for a connection that it has closed itself.
 GONE: Final = (OSError, RuntimeError)
 TOO_LONG: Final = 1009
 LONGEST_REASON: Final = 120
 """A close frame has room for 123 bytes of it."""
+
+
+def admit(scope: Any) -> None:
+    """Note that whoever has this connection is no stranger: its limits are lifted."""
+    state: dict[str, Any] = scope.get("state") or {}
+    if (note := state.get(ADMIT)) is not None:
+        note()
 
 
 class Socket:
@@ -41,6 +51,7 @@ class Socket:
 
     async def accept(self) -> bool:
         """Open it, for one that has shown a token; False if the peer has left already."""
+        admit(self._scope)
         if (await self._receive())["type"] != "websocket.connect":
             self._closed = True
             return False

@@ -1,4 +1,4 @@
-"""The application under test: called in this process, or served on loopback by uvicorn."""
+"""The application under test: called in this process, or served on loopback."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
-import uvicorn
 from litestar import Litestar
 
+from pilothouse.doors.listening import make_server
 from pilothouse.faces.http import create_app, end_streams
 from pilothouse.sessions.contract import Engine
 
@@ -44,38 +44,14 @@ def calling(app: Litestar, **more: Any) -> httpx.AsyncClient:
 @asynccontextmanager
 async def served(app: Litestar, *, port: int = 0) -> AsyncGenerator[str]:
     """The address of the application, on a port that was free."""
-    listening = socket.create_server(("127.0.0.1", port))
-    config = uvicorn.Config(
-        app,
-        ws="websockets-sansio",
-        lifespan="on",
-        log_config=None,
-        access_log=False,
-        timeout_graceful_shutdown=5,
-        ws_per_message_deflate=False,
-    )
-    server = Quiet(config)
-    serving = asyncio.create_task(server.serve([listening]))
-    try:
-        await asyncio.wait_for(server.ready.wait(), 10)
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-    finally:
-        end_streams(app)
-        server.should_exit = True
-        await asyncio.wait_for(serving, 20)
-        listening.close()
-
-
-class Quiet(uvicorn.Server):
-    """Says when it listens, and leaves signals to pytest."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.ready = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.ready.set()
-
-    def install_signal_handlers(self) -> None:
-        return
+    ready = asyncio.Event()
+    server = make_server(app, ready.set, lifespan="on", timeout_graceful_shutdown=5)
+    with socket.create_server(("127.0.0.1", port)) as listening:
+        serving = asyncio.create_task(server.serve([listening]))
+        try:
+            await asyncio.wait_for(ready.wait(), 10)
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            end_streams(app)
+            server.should_exit = True
+            await asyncio.wait_for(serving, 20)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from pilothouse.doors.sockets import admit
 from pilothouse.sessions.remote.wire import TOKEN_PREFIX
 
 from .problems import Unacceptable, problem_of, refuse
@@ -86,6 +87,7 @@ class Guard:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             self._check_token(scope)
+            admit(scope)
             self._check_length(scope)
             _check_path(scope)
         except Unacceptable as error:
