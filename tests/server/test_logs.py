@@ -5,11 +5,13 @@ from __future__ import annotations
 import io
 import json
 import logging
+import time
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from pilothouse.server import logs
 from pilothouse.server.logs import REDACTED, Redaction, set_up
 
 TOKEN = "t0ken-of-the-server"
@@ -18,8 +20,9 @@ TOKEN = "t0ken-of-the-server"
 class Log:
     """A logger of its own whose lines can be read back."""
 
-    def __init__(self, stream: io.StringIO) -> None:
+    def __init__(self, stream: io.StringIO, handler: logging.Handler) -> None:
         self.stream = stream
+        self.handler = handler
         self.logger = logging.getLogger("pilothouse.test_logs")
 
     def lines(self) -> list[dict[str, Any]]:
@@ -33,8 +36,7 @@ def log() -> Iterator[Log]:
     stream = io.StringIO()
     env = {"OPENAI_API_KEY": "value-of-a-key", "HOME": "/home/ada-lovelace", "MY_TOKEN": "short"}
     try:
-        set_up("info", Redaction([TOKEN], env), stream)
-        yield Log(stream)
+        yield Log(stream, set_up("info", Redaction([TOKEN], env), stream))
     finally:
         root.handlers[:] = handlers
         root.setLevel(level)
@@ -51,6 +53,52 @@ def test_a_line_is_an_object_with_what_was_given_besides(log: Log) -> None:
         "address": "http://x",
         "count": 3,
     }
+
+
+def test_a_warning_that_comes_again_and_again_is_written_once_and_counted(log: Log) -> None:
+    for number in range(1000):
+        log.logger.warning("no room for <socket fd=%d at 0x%x>", number, number)
+    log.logger.warning("another one")
+    assert [line["message"] for line in log.lines()] == [
+        "no room for <socket fd=0 at 0x0>",
+        "another one",
+    ]
+    log.handler.close()
+    assert log.lines()[2]["message"].endswith("at 0x0> … and 999 more like it")
+    assert len(log.lines()) == 3
+
+
+def test_the_count_is_told_after_a_while_and_the_next_one_is_written(
+    log: Log, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = time.monotonic()
+    monkeypatch.setattr(time, "monotonic", lambda: now)
+    for _ in range(3):
+        log.logger.error("failed", extra={"run": "a"})
+    now += logs.REPEATS_S
+    log.logger.error("failed", extra={"run": "a"})
+    told = [(line["message"], line["run"]) for line in log.lines()]
+    assert told == [("failed", "a"), ("failed … and 2 more like it", "a"), ("failed", "a")]
+
+
+def test_what_is_about_something_else_is_no_repetition(log: Log) -> None:
+    for kind in (ValueError, KeyError):
+        for run in ("a", "b"):
+            try:
+                raise kind(run)
+            except kind:
+                log.logger.exception("failed", extra={"run": run})
+    for _ in range(2):
+        log.logger.info("a relay is connected")
+    assert len(log.lines()) == 6
+
+
+def test_only_so_many_warnings_are_remembered(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(logs, "MOST_SEEN", 2)
+    for text in ("one", "one", "two", "three", "four", "one"):
+        log.logger.warning(text)
+    told = ["one", "two", "three", "one … and 1 more like it", "four", "one"]
+    assert [line["message"] for line in log.lines()] == told
 
 
 def test_what_is_below_the_level_is_not_written(log: Log) -> None:

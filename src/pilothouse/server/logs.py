@@ -1,4 +1,8 @@
-"""What the server says of itself on stderr: one JSON object a line, with secrets taken out."""
+"""What the server says of itself on stderr: one JSON object a line, with secrets taken out.
+
+A warning that comes again and again is written once and then counted: what anybody can cause is to
+fill no disk.
+"""
 
 from __future__ import annotations
 
@@ -6,11 +10,12 @@ import json
 import logging
 import re
 import sys
+import time
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO, cast
 
-__all__ = ["Lines", "Redaction", "set_up"]
+__all__ = ["Lines", "Output", "Redaction", "set_up"]
 
 REDACTED: Final = "[redacted]"
 SHORTEST_SECRET: Final = 8
@@ -31,6 +36,10 @@ PATTERNS: Final = re.compile(
     """,
     re.VERBOSE,
 )
+REPEATS_S: Final = 60.0
+MOST_SEEN: Final = 1000
+"""Different warnings that are remembered; beyond that the oldest is forgotten."""
+NUMBER: Final = re.compile(r"0x[0-9a-f]+|\d+")
 # What every record has; whatever else it carries was given with `extra`.
 PLAIN: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 
@@ -89,9 +98,92 @@ class Lines(logging.Formatter):
         return json.dumps(told, ensure_ascii=False)
 
 
+class Repeats:
+    """Counts the warnings that are like one of the last minute: but for their numbers, the same."""
+
+    def __init__(self) -> None:
+        self._seen: dict[object, _Seen] = {}
+
+    def passes(self, record: logging.LogRecord) -> bool:
+        """Whether to write it: not if one like it was."""
+        if record.levelno < logging.WARNING:
+            return True
+        key = _likeness(record)
+        if (seen := self._seen.get(key)) is not None:
+            seen.more += 1
+            return False
+        self._seen[key] = _Seen(record)
+        return True
+
+    def ended(self, *, all_of_them: bool = False) -> list[logging.LogRecord]:
+        """A record for each that was repeated in the minute after it, once that is over."""
+        ended: list[logging.LogRecord] = []
+        while self._seen:
+            key, oldest = next(iter(self._seen.items()))
+            if not (oldest.is_over or all_of_them or len(self._seen) > MOST_SEEN):
+                break
+            del self._seen[key]
+            if oldest.more:
+                ended.append(oldest.repeated())
+        return ended
+
+
+class _Seen:
+    """A record that was written, and how many like it were not."""
+
+    def __init__(self, record: logging.LogRecord) -> None:
+        self.more = 0
+        self._record = record
+        self._until = time.monotonic() + REPEATS_S
+
+    @property
+    def is_over(self) -> bool:
+        return time.monotonic() >= self._until
+
+    def repeated(self) -> logging.LogRecord:
+        told = f"{self._record.getMessage()} … and {self.more} more like it"
+        given = {"msg": told, "args": None, "exc_info": None, "exc_text": None}
+        record = logging.makeLogRecord({**vars(self._record), **given})
+        record.created = time.time()
+        return record
+
+
+def _likeness(record: logging.LogRecord) -> object:
+    beside = repr([each for each in vars(record).items() if each[0] not in PLAIN])
+    what = NUMBER.sub("#", record.getMessage())
+    return record.name, record.levelno, what, beside, _origin(record)
+
+
+def _origin(record: logging.LogRecord) -> object:
+    """Which exception it is, and where it was raised."""
+    kind, _, at = record.exc_info or (None, None, None)
+    while at is not None and at.tb_next is not None:
+        at = at.tb_next
+    return kind, at and (at.tb_frame.f_code, at.tb_lineno)
+
+
+class Output(logging.StreamHandler[TextIO]):
+    """Writes lines to a stream."""
+
+    def __init__(self, stream: TextIO) -> None:
+        super().__init__(stream)
+        self._repeats = Repeats()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        for each in self._repeats.ended():
+            super().emit(each)
+        if self._repeats.passes(record):
+            super().emit(record)
+
+    def close(self) -> None:
+        for each in self._repeats.ended(all_of_them=True):
+            super().emit(each)
+        super().close()
+
+
 def set_up(level: str, redaction: Redaction, stream: TextIO | None = None) -> logging.Handler:
     """Let every logger of the process write lines to the stream; stderr if none is given."""
-    handler = logging.StreamHandler(sys.stderr if stream is None else stream)
+    handler = Output(sys.stderr if stream is None else stream)
     handler.setFormatter(Lines(redaction))
     root = logging.getLogger()
     root.handlers[:] = [handler]
