@@ -71,7 +71,7 @@ async def test_a_socket_counts(clock: Clock) -> None:
     assert attendance.idle_s == 0
 
 
-@pytest.mark.parametrize("path", ["/healthz", "/metrics"])
+@pytest.mark.parametrize("path", ["/healthz", "/metrics", "/proof"])
 async def test_a_monitor_keeps_nobody_awake_but_a_face_that_asks_does(
     clock: Clock, path: str
 ) -> None:

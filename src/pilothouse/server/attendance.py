@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable, Generator, MutableMapping
 from contextlib import contextmanager
 from typing import Any, Final
 
+from pilothouse.sessions import proof
+
 __all__ = ["FACE", "Attendance"]
 
 Message = MutableMapping[str, Any]
@@ -17,7 +19,7 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 FACE: Final = "pilothouse"
 """By this User-Agent a server knows a face that means to come."""
 # A monitor that looks in now and then is no reason to stay.
-UNCOUNTED: Final = frozenset({"/healthz", "/metrics"})
+UNCOUNTED: Final = frozenset({"/healthz", "/metrics", proof.PATH})
 
 
 class Attendance:

@@ -12,6 +12,7 @@ from litestar import Litestar, Request, Response, asgi, route
 from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp, ControllerRouterHandler, Method, Receive, Scope, Send
 
+from pilothouse.sessions import proof
 from pilothouse.sessions.contract import Engine
 from pilothouse.sessions.remote.wire import PROBLEM, encode_strictly
 
@@ -21,6 +22,7 @@ from .endpoints import ENDPOINTS, IDEMPOTENCY_KEY, Call, Endpoint, with_key
 from .guard import Guard, NameGuard, header
 from .observing import Observed
 from .problems import Unacceptable, problem_of
+from .proving import prover
 from .reading import check_path, read_body, read_query
 from .sockets import Sockets
 from .streams import Streams, caller_left, serve_events, unless
@@ -51,7 +53,11 @@ def create_app(
     """
     face = _Face(engine, body_limit, version, tracer, Streams(stream_seconds))
     app = Litestar(
-        [*face.handlers(), *(_mounted(path, other) for path, other in mounts.items())],
+        [
+            *face.handlers(),
+            _get(proof.PATH, prover(token)),
+            *(_mounted(path, other) for path, other in mounts.items()),
+        ],
         openapi_config=None,
         logging_config=None,
         exception_handlers={Exception: _answer_error},

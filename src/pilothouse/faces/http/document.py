@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import msgspec
 
-from pilothouse.sessions import answers, contract
+from pilothouse.sessions import answers, contract, proof
 from pilothouse.sessions.remote import wire
 from pilothouse.sessions.remote.wire import PROBLEM, Problem
 
 from .endpoints import ENDPOINTS, IDEMPOTENCY_KEY, LONGEST_KEY, Endpoint
-from .queries import StreamQuery
+from .queries import ProofQuery, StreamQuery
 from .reading import ID, SERVER
 from .words import describe, structs_in
 
@@ -56,6 +56,7 @@ QUERY_WORDS: Final = {
     "cwd": "Only sessions of this working directory.",
     "limit": "At most as many.",
     "live": "Only sessions with a CLI alive.",
+    "nonce": "32 random bytes in base64url, never used before.",
     "offset": "Leave out as many at the beginning.",
     "output_lines": "How many of the last lines of the model's text to include.",
     "session_id": "Only this session.",
@@ -118,12 +119,12 @@ class _Schemas:
 
 
 def _schemas() -> tuple[_Schemas, Schema]:
-    types: list[Any] = [Problem, StreamQuery, contract.Health, wire.Frame]
+    types: list[Any] = [Problem, StreamQuery, contract.Health, wire.Frame, proof.Proof]
     types += [contract.Event, contract.Gap]
     for endpoint in ENDPOINTS:
         types += [kind for kind in (endpoint.takes, endpoint.gives, endpoint.query) if kind]
     schemas, components = msgspec.json.schema_components(types, ref_template=REFS)
-    describe(components, structs_in(contract, answers, wire))
+    describe(components, structs_in(contract, answers, wire, proof))
     return _Schemas(types, schemas), components
 
 
@@ -186,9 +187,10 @@ def _query_parameters(query: type[msgspec.Struct] | None) -> list[Schema]:
     if query is None:
         return []
     _, components = msgspec.json.schema_components([query], ref_template=REFS)
+    described = components[query.__name__]
     return [
-        _query_parameter(name, schema)
-        for name, schema in components[query.__name__]["properties"].items()
+        {**_query_parameter(name, schema), "required": name in described.get("required", ())}
+        for name, schema in described["properties"].items()
     ]
 
 
@@ -246,7 +248,28 @@ def _other_paths(schemas: _Schemas) -> dict[str, Schema]:
         "/openapi.json": _get(
             "document", "server", "This document", JSON, {"schema": {"type": "object"}}, []
         ),
+        proof.PATH: _proof(schemas[proof.Proof]),
     }
+
+
+def _proof(schema: Schema) -> Schema:
+    """The one path that takes no token."""
+    path = _get(
+        "proof",
+        "server",
+        "Prove that the server knows the token",
+        JSON,
+        {"schema": schema},
+        _query_parameters(ProofQuery),
+    )
+    path["get"]["security"] = []
+    path["get"]["description"] = (
+        "Asked without the token, on the connection that the token will be sent on. HMAC-SHA256, "
+        "in hexadecimal, with the token as the key, over four lines without a line break at the "
+        "end: `pilothouse proof v1`, the nonce, the server's end of this connection and the "
+        "caller's, such as `127.0.0.1:8137` or `[::1]:8137`."
+    )
+    return path
 
 
 def _server_sent(schemas: _Schemas) -> Schema:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from pilothouse.doors.sockets import admit
+from pilothouse.sessions import proof
 from pilothouse.sessions.remote.wire import TOKEN_PREFIX
 
 from .problems import Unacceptable, problem_of, refuse
@@ -86,8 +87,10 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            self._check_token(scope)
-            admit(scope)
+            # A client that asks for the proof does not show the token to whom it may not know.
+            if (scope["type"], scope["path"]) != ("http", proof.PATH):
+                self._check_token(scope)
+                admit(scope)
             self._check_length(scope)
             _check_path(scope)
         except Unacceptable as error:

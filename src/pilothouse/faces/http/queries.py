@@ -7,6 +7,7 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 from pilothouse.sessions.contract import QuestionFilter
+from pilothouse.sessions.proof import NONCE_LENGTH
 from pilothouse.sessions.remote import wire
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "CostQuery",
     "EventsQuery",
     "ListQuery",
+    "ProofQuery",
     "QuestionsQuery",
     "SessionsQuery",
     "StatusQuery",
@@ -70,6 +72,13 @@ class EventsQuery(_Query, frozen=True):
     after: Cursor = 0
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 500
     session_id: SessionId | None = None
+
+
+class ProofQuery(_Query, frozen=True):
+    # The pattern alone would let a line break through at the end.
+    nonce: Annotated[
+        str, Meta(max_length=NONCE_LENGTH, pattern=rf"^[A-Za-z0-9_-]{{{NONCE_LENGTH}}}$")
+    ]
 
 
 class StreamQuery(_Query, frozen=True):
