@@ -1,7 +1,8 @@
 """Stands in for a server, as other commands see one: `standin.py RUNTIME_DIR LOG ROUTES`.
 
-It holds the lock, answers each route ("GET /path") with the JSON it was given for it, writes down
-what it was asked, and ends on SIGTERM.
+It holds the lock, proves itself with the token, answers each route ("GET /path") with the JSON it
+was given for it, writes down what it was asked, and ends on SIGTERM. With another token in TOLD, it
+is to those who ask as if something else were there.
 """
 
 from __future__ import annotations
@@ -13,22 +14,37 @@ import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
 
 from pilothouse import __version__
 from pilothouse.server import runtime
+from pilothouse.sessions.proof import PATH, make_proof
 
 TOKEN = "a-token-that-is-long-enough"
 
 
 def main(folder: Path, log: Path, routes: dict[str, object]) -> None:
     class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
         def do_GET(self) -> None:
+            where = urlsplit(self.path)
+            if where.path == PATH:
+                [nonce] = parse_qs(where.query)["nonce"]
+                ends = self.connection.getsockname(), self.connection.getpeername()
+                self.answer(200, {"proof": make_proof(TOKEN, nonce, *ends)})
+                return
             with log.open("a") as file:
                 file.write(f"{self.command} {self.path} {self.headers['Authorization']}\n")
             told = routes.get(f"{self.command} {self.path}")
-            self.send_response(404 if told is None else 200)
+            self.answer(404 if told is None else 200, told)
+
+        def answer(self, status: int, told: object) -> None:
+            body = json.dumps(told).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
             self.end_headers()
-            self.wfile.write(json.dumps(told).encode())
+            self.wfile.write(body)
 
         do_POST = do_GET
 
@@ -45,7 +61,7 @@ def main(folder: Path, log: Path, routes: dict[str, object]) -> None:
         folder,
         runtime.Running(
             address=f"http://127.0.0.1:{server.server_port}",
-            token=TOKEN,
+            token=os.environ.get("TOLD", TOKEN),
             pid=os.getpid(),
             version=__version__,
             started_at=1,

@@ -25,6 +25,8 @@ from pilothouse.sessions.contract import Listing
 from tests.faces.http.fake import FakeEngine
 from tests.faces.http.serving import BEARER, make_app, served
 from tests.faces.mcp.bare import INITIALIZE, INITIALIZED, LIST
+from tests.sessions.strangers import Stranger, listening
+from tests.sessions.test_remote import free_port
 from tests.transport.children import gone
 
 from .conftest import DEADLINE, Machine
@@ -175,6 +177,34 @@ async def test_whatever_is_said_it_answers_or_goes_on(machine: Machine, face: Fa
     assert machine.found() is None
 
 
+async def test_who_has_the_port_after_the_server_gets_no_token_and_the_client_is_told(
+    machine: Machine, face: Faces
+) -> None:
+    port = free_port()
+    machine.env["PILOTHOUSE_PORT"] = str(port)
+    client = await face()
+    await client.shake_hands()
+    started = await client.call("claude_start", prompt="Write a file.", waitSeconds=50)
+    running = machine.found()
+    assert running is not None
+    # It watches for as long as this one waits.
+    where = {"sessionId": started["sessionId"], "after": started["cursor"]}
+    await client.send(call("claude_status", **where, waitSeconds=50))
+    assert (await machine.run("stop")).code == 0
+    stranger = Stranger(b"HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")
+    async with listening(stranger, port=port), asyncio.timeout(DEADLINE):
+        await stranger.visits(5)
+        await client.send(call("claude_list"))
+        for _ in range(2):
+            refused = (await client.receive())["result"]
+            assert refused["isError"]
+            told = refused["content"][0]["text"]
+            assert f"port {port} on 127.0.0.1 is used by another program" in told
+    assert running.token.encode() not in stranger.all_seen
+    client.hang_up()
+    assert await client.ended() == 0
+
+
 ENDINGS: dict[str, tuple[Callable[[Face], None], int]] = {
     "the client goes": (Face.hang_up, 0),
     "SIGTERM": (lambda each: each.send_signal(signal.SIGTERM), 0),
@@ -318,14 +348,14 @@ async def test_the_server_has_it_too_and_ends_although_a_client_listens(machine:
                 names = {each.name for each in (await client.list_tools()).tools}
                 assert "claude_start" in names
                 assert not (await client.call_tool("claude_list", {})).is_error
-        async with listening(http, url) as stream:
+        async with hearing(http, url) as stream:
             assert await serving.end() == 0
             assert "error" not in "".join([each async for each in stream.aiter_text()])
     assert {json.loads(line)["level"] for line in serving.errors.splitlines()} == {"info"}
 
 
 @asynccontextmanager
-async def listening(http: httpx2.AsyncClient, url: str) -> AsyncGenerator[httpx2.Response]:
+async def hearing(http: httpx2.AsyncClient, url: str) -> AsyncGenerator[httpx2.Response]:
     """The stream of a client with a handshake, which waits for whatever comes."""
     accept = {"accept": "application/json, text/event-stream"}
     hello = await http.post(url, json=INITIALIZE, headers=accept)
@@ -342,7 +372,7 @@ async def test_a_client_that_listens_counts_as_somebody(machine: Machine) -> Non
             served(make_app(FakeEngine(), mounts={"/mcp": attendance})) as address,
             httpx2.AsyncClient(headers=BEARER, trust_env=False) as http,
         ):
-            async with listening(http, f"{address}/mcp"):
+            async with hearing(http, f"{address}/mcp"):
                 assert attendance.idle_s == 0
             async with asyncio.timeout(DEADLINE):
                 while not attendance.idle_s:  # noqa: ASYNC110 - until uvicorn has noticed

@@ -26,7 +26,7 @@ from tests.transport.children import gone
 from .conftest import Machine
 from .standin import TOKEN
 
-Stand = Callable[[dict[str, object]], str]
+Stand = Callable[..., str]
 Pretend = Callable[..., subprocess.Popen[bytes]]
 
 WAITS = "import time; print('ready', flush=True); time.sleep(600)"
@@ -81,14 +81,14 @@ def stand(state: Path, tmp_path: Path) -> Iterator[Stand]:
     """Starts what stands in for a server; returns its address."""
     started: list[subprocess.Popen[str]] = []
 
-    def stand(routes: dict[str, object]) -> str:
+    def stand(routes: dict[str, object], token: str = TOKEN) -> str:
         folder = load(env=os.environ).runtime_dir
         script = str(Path(__file__).with_name("standin.py"))
         process = subprocess.Popen(
             [sys.executable, script, str(folder), str(tmp_path / "asked"), json.dumps(routes)],
             stdout=subprocess.PIPE,
             text=True,
-            env={"PYTHONPATH": os.pathsep.join(sys.path)},
+            env={"PYTHONPATH": os.pathsep.join(sys.path), "TOLD": token},
         )
         started.append(process)
         assert process.stdout is not None
@@ -264,6 +264,21 @@ def test_stop_all_ends_relays_whose_server_cannot(
     text = f"the server at {address} has ended; 1 session without a server ended in order"
     assert told(["stop", "--all"], capsys) == text
     assert process.wait(20) < 0
+
+
+@pytest.mark.parametrize("words", [["stop"], ["stop", "--all"]])
+def test_what_answers_in_the_place_of_the_server_is_told_and_gets_no_token(
+    words: list[str], stand: Stand, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = "the-token-of-quite-another-server"
+    address = stand({"GET /healthz": {}, "GET /api/runners": []}, other)
+    assert main(["status"]) == 1
+    place = address.removeprefix("http://")
+    assert f"what answers at {place} is not the server of this token" in capsys.readouterr().err
+    text = told(words, capsys)
+    assert text.startswith(f"the server at {address} has ended; what answers at {place}")
+    assert text.endswith("the token was not sent")
+    assert (tmp_path / "asked").read_text() == "told to end\n"
 
 
 async def begin(machine: Machine) -> None:

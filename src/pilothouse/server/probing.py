@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import ssl
+import time
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -11,13 +12,14 @@ from urllib.parse import urlsplit
 from msgspec import DecodeError, json
 
 from pilothouse.errors import ServerError
+from pilothouse.sessions.proof import LONGEST_ANSWER, Challenge, NotProven
 from pilothouse.settings import Settings
 
 from . import runtime
 from .attendance import FACE
 from .runtime import Running
 
-__all__ = ["answering", "health", "tls_context"]
+__all__ = ["answering", "connection_to", "health", "tls_context"]
 
 ANSWERS_WITHIN: Final = 5.0
 
@@ -29,20 +31,17 @@ def answering(settings: Settings) -> Running | None:
 
 
 def health(running: Running, certificate: Path | None = None) -> dict[str, Any] | None:
-    """What the server says of its health; None if it does not answer as one of ours."""
-    where = urlsplit(running.address)
-    assert where.hostname is not None
-    if where.scheme == "https":
-        context = tls_context(certificate)
-        connection = http.client.HTTPSConnection(
-            where.hostname, where.port, timeout=ANSWERS_WITHIN, context=context
-        )
-    else:
-        connection = http.client.HTTPConnection(where.hostname, where.port, timeout=ANSWERS_WITHIN)
+    """What the server says of its health; None if it does not answer as one of ours.
+
+    That something else answers in its place is a `ServerError`.
+    """
+    connection = connection_to(running, certificate, ANSWERS_WITHIN)
     try:
         headers = {"Authorization": f"Bearer {running.token}", "User-Agent": FACE}
         connection.request("GET", "/healthz", headers=headers)
         return _told(connection.getresponse())
+    except NotProven as error:
+        raise ServerError(str(error)) from None
     except (OSError, http.client.HTTPException):
         return None
     finally:
@@ -57,6 +56,51 @@ def _told(response: http.client.HTTPResponse) -> dict[str, Any] | None:
         return json.decode(response.read(), type=dict[str, Any])
     except DecodeError:
         return None
+
+
+def connection_to(
+    running: Running, certificate: Path | None, within: float
+) -> http.client.HTTPConnection:
+    """A connection for requests with the token; made, and the server proved, at the first one."""
+    where = urlsplit(running.address)
+    assert where.hostname is not None
+    if where.scheme != "https":
+        return _Proven(running, within)
+    context = tls_context(certificate)
+    return http.client.HTTPSConnection(where.hostname, where.port, timeout=within, context=context)
+
+
+class _Proven(http.client.HTTPConnection):
+    """Sends nothing before the server has proved that it knows the token."""
+
+    def __init__(self, running: Running, within: float) -> None:
+        where = urlsplit(running.address)
+        assert where.hostname is not None
+        super().__init__(where.hostname, where.port, timeout=within)
+        self._running = running
+        self._within = within
+
+    def connect(self) -> None:
+        super().connect()
+        try:
+            self._prove()
+        except BaseException:
+            self.close()
+            raise
+        self.sock.settimeout(self._within)
+
+    def _prove(self) -> None:
+        own, until = self.sock, time.monotonic() + self._within
+        challenge = Challenge(
+            self._running.address,
+            self._running.token,
+            server=own.getpeername(),
+            client=own.getsockname(),
+        )
+        own.sendall(challenge.request)
+        while not challenge.receive(own.recv(LONGEST_ANSWER)):
+            # Whoever sends byte after byte is not waited for either.
+            own.settimeout(max(0.001, until - time.monotonic()))
 
 
 def tls_context(certificate: Path | None) -> ssl.SSLContext:

@@ -8,18 +8,18 @@ import signal
 import time
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Final
-from urllib.parse import urlsplit
+from typing import Any, Final, NamedTuple
 
 from msgspec import DecodeError, Struct, json
 
 from pilothouse import __version__
 from pilothouse.errors import ServerError
+from pilothouse.sessions.proof import NotProven
 from pilothouse.settings import Settings
 
 from . import runtime, survivors
 from .attendance import FACE
-from .probing import ANSWERS_WITHIN, health, tls_context
+from .probing import ANSWERS_WITHIN, connection_to, health
 from .runtime import Running
 from .survivors import going_on, sessions
 
@@ -66,30 +66,30 @@ def _lines(running: Running, told: dict[str, Any], behind: int) -> list[str]:
 def stop(settings: Settings) -> str:
     """Ask the server to end, and wait until it has; its sessions go on behind their relays."""
     running = runtime.find(settings.runtime_dir)
-    elsewhere = _elsewhere(running, settings) if running else 0
+    elsewhere, doubt = _elsewhere(running, settings) if running else (0, "")
     told = _end(running, settings) if running else "no server is running"
     behind = survivors.count(settings) + elsewhere
-    return f"{told}; {going_on(behind)}" if behind else told
+    return "; ".join(filter(None, [told, doubt, going_on(behind) if behind else ""]))
 
 
 def stop_all(settings: Settings) -> str:
     """Have the server close every session in order, and end it and what relays there still are."""
     running = runtime.find(settings.runtime_dir)
-    closed = _close_sessions(running, settings) if running else set[str]()
+    closed, doubt = _close_sessions(running, settings) if running else (set[str](), "")
     told = _end(running, settings) if running else "no server is running"
     # Those of the simulator and of the real CLI have one server at a time, and it may not answer.
     left = survivors.end(settings) - closed
     done = [f"{sessions(len(closed))} closed in order"] if closed else []
     more = [f"{sessions(len(left))} without a server ended in order"] if left else []
-    return "; ".join([*done, told, *more])
+    return "; ".join(filter(None, [*done, told, doubt, *more]))
 
 
-def _close_sessions(running: Running, settings: Settings) -> set[str]:
+def _close_sessions(running: Running, settings: Settings) -> tuple[set[str], str]:
     answer = _ask(running, settings, "POST", "/api/sessions/stop", SESSIONS_END_WITHIN)
     try:
-        return {*json.decode(answer, type=_Closed).sessions}
+        return {*json.decode(answer.content, type=_Closed).sessions}, ""
     except DecodeError:
-        return set()
+        return set(), answer.doubt
 
 
 def _end(running: Running, settings: Settings) -> str:
@@ -109,6 +109,13 @@ def _end(running: Running, settings: Settings) -> str:
 # Questions to the server, without what a whole engine over HTTP would have to load.
 
 
+class _Answer(NamedTuple):
+    """What the server said, or why something else did that is not to see the token."""
+
+    content: bytes = b""
+    doubt: str = ""
+
+
 class _Closed(Struct):
     sessions: list[str]
 
@@ -118,34 +125,27 @@ class _Runner(Struct):
     sessions: list[str]
 
 
-def _elsewhere(running: Running, settings: Settings) -> int:
+def _elsewhere(running: Running, settings: Settings) -> tuple[int, str]:
     """How many sessions run on other machines, where the server's end does not end them either."""
     answer = _ask(running, settings, "GET", "/api/runners", ANSWERS_WITHIN)
     try:
-        runners = json.decode(answer, type=list[_Runner])
+        runners = json.decode(answer.content, type=list[_Runner])
     except DecodeError:
-        return 0
-    return sum(len(each.sessions) for each in runners if each.state in IN_TOUCH)
+        return 0, answer.doubt
+    return sum(len(each.sessions) for each in runners if each.state in IN_TOUCH), ""
 
 
-def _ask(running: Running, settings: Settings, method: str, path: str, within: float) -> bytes:
+def _ask(running: Running, settings: Settings, method: str, path: str, within: float) -> _Answer:
     """What the server answers; nothing if it does not, or with anything but a success."""
-    connection = _connection(running, settings, within)
+    connection = connection_to(running, settings.tls_cert, within)
     headers = {"Authorization": f"Bearer {running.token}", "User-Agent": FACE}
     try:
         connection.request(method, path, headers=headers)
         response = connection.getresponse()
-        return response.read() if 200 <= response.status < 300 else b""
+        return _Answer(response.read() if 200 <= response.status < 300 else b"")
+    except NotProven as error:
+        return _Answer(doubt=str(error))
     except (OSError, http.client.HTTPException):
-        return b""
+        return _Answer()
     finally:
         connection.close()
-
-
-def _connection(running: Running, settings: Settings, within: float) -> http.client.HTTPConnection:
-    where = urlsplit(running.address)
-    assert where.hostname is not None
-    if where.scheme != "https":
-        return http.client.HTTPConnection(where.hostname, where.port, timeout=within)
-    context = tls_context(settings.tls_cert)
-    return http.client.HTTPSConnection(where.hostname, where.port, timeout=within, context=context)

@@ -95,8 +95,15 @@ class Caller:
                 # The token goes to this server alone: to no proxy of the environment's.
                 trust_env=False,
                 verify=self.tls if self.tls is not None else secure,
+                transport=None if secure else self._proven(),
             )
         return self._client
+
+    def _proven(self) -> httpx.AsyncBaseTransport:
+        """A certificate proves who is there; without one the server has to do it itself."""
+        from .transport import ProvenTransport
+
+        return ProvenTransport(self.address, self.token)
 
     async def aclose(self) -> None:
         self.closed = True

@@ -7,15 +7,17 @@ import random
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 import msgspec
 
 from pilothouse.errors import JournalError, PilothouseError, ServerError
 from pilothouse.sessions.contract import Batch
+from pilothouse.sessions.proof import WrongProof
 
 from .calling import GONE, Caller, meant_by
+from .dialling import dial
 from .wire import SUBPROTOCOL, Done, Events, Failed, Frame, error_from
 
 if TYPE_CHECKING:
@@ -100,13 +102,16 @@ async def _follow(
     from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
     try:
-        async with _connect(caller, place.cursor, session_id) as socket:
+        async with await _connect(caller, place.cursor, session_id) as socket:
             caller.sockets.add(socket)
             try:
                 async for frame in _frames(socket):
                     yield place.take(frame)
             finally:
                 caller.sockets.discard(socket)
+    except WrongProof as error:
+        # Another token: to come again would not help.
+        raise ServerError(f"the server at {caller.address} cannot be used: {error}") from error
     except InvalidStatus as error:
         answer = error.response
         if answer.status_code >= 500:
@@ -118,16 +123,20 @@ async def _follow(
     raise _Away("it closed the connection")
 
 
-def _connect(caller: Caller, after: int | None, session_id: str | None) -> connect:
+async def _connect(caller: Caller, after: int | None, session_id: str | None) -> connect:
     from websockets.asyncio.client import connect
     from websockets.typing import Subprotocol
 
-    given = {"after": after, "session_id": session_id}
-    query = urlencode({name: value for name, value in given.items() if value is not None})
+    asked = {"after": after, "session_id": session_id}
+    query = urlencode({name: value for name, value in asked.items() if value is not None})
     scheme, _, place = caller.address.partition("://")
-    return connect(
+    given: dict[str, Any] = {}
+    if scheme != "https":
+        given["sock"] = await dial(caller.address, caller.token)
+    elif caller.tls is not None:
+        given["ssl"] = caller.tls
+    opening = connect(
         f"{'wss' if scheme == 'https' else 'ws'}://{place}/api/ws?{query}",
-        ssl=caller.tls,
         subprotocols=[Subprotocol(SUBPROTOCOL)],
         additional_headers={"Authorization": f"Bearer {caller.token}"},
         # One batch may be long, and a batch at a time is read ahead.
@@ -139,7 +148,11 @@ def _connect(caller: Caller, after: int | None, session_id: str | None) -> conne
         open_timeout=10,
         # Who leaves reads no more, so the server's word of farewell may be behind what is unread.
         close_timeout=0,
+        **given,
     )
+    # Nor is it shown where a server might send us instead.
+    opening.process_redirect = lambda exc: exc
+    return opening
 
 
 async def _frames(socket: ClientConnection) -> AsyncGenerator[Events]:
