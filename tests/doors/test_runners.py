@@ -485,6 +485,21 @@ async def test_a_runner_cannot_claim_the_run_of_another(runners: Runners) -> Non
             assert runners.has("one", "r1") is True
 
 
+async def test_what_a_runner_calls_its_runs_is_no_name_of_a_file(
+    runners: Runners, told: Told, tmp_path: Path
+) -> None:
+    hostile = ["../../x", "/x", "..", "", "a\0", "\n"]
+    token = runners.add("box")
+    before = sorted(tmp_path.parent.rglob("*"))
+    async with await arrive(runners, token, *hostile) as peer:
+        for each in hostile:
+            peer.say(RunGone(each, "so there"))
+        peer.say(Draining(on=True))
+        await told.becomes("box", "draining")
+    assert told.gone == []
+    assert sorted(tmp_path.parent.rglob("*")) == before
+
+
 async def test_runs_that_a_returning_runner_does_not_have_are_gone(
     runners: Runners, told: Told
 ) -> None:

@@ -106,6 +106,18 @@ def test_after_clear_the_conversation_has_the_id_of_its_new_messages() -> None:
     assert fold(*recorded(path)).claude_session_id == ids[-1]
 
 
+NO_IDS = ["../../../project/Cargo", "/etc/passwd", "..", ".", "a/b", "a\0", "a\n", "-a", "a" * 129]
+
+
+@pytest.mark.parametrize("words", NO_IDS)
+def test_what_is_no_id_does_not_become_the_conversations(words: str) -> None:
+    init = line("system", subtype="init", session_id=words)
+    result = line("result", subtype="success", session_id=words)
+    assert fold(STARTED, ALIVE, init).claude_session_id == "s"
+    assert fold(STARTED, ALIVE, INIT, result).claude_session_id == "theirs"
+    assert View(session_id="s", claude_session_id=words).claude_session_id == "s"
+
+
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_denied_tool_is_told_as_denied(version: str) -> None:
     view = fold(*recorded(STREAMS / version / "permission_deny.jsonl"))

@@ -10,8 +10,11 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pilothouse.errors import NotNow, SessionTaken
 from pilothouse.sessions import writers as module
@@ -215,6 +218,36 @@ def test_who_lets_go_twice_takes_nothing_from_the_next(folder: Path) -> None:
     first.release()
     assert locks(folder) == ["s.lock"]
     second.release()
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.text(st.characters(codec=None), max_size=300),
+            st.text("./ab\0-_", max_size=12),
+            st.from_regex(r"\A(\.\./){0,4}/?[a-z.]{0,8}\Z"),
+        ),
+        min_size=1,
+        max_size=4,
+        unique=True,
+    )
+)
+def test_whatever_sessions_are_called_each_has_one_file_in_the_folder(names: list[str]) -> None:
+    with TemporaryDirectory() as base:
+        folder = Path(base) / "up/up/writers"
+        beside = Path(base) / "up/beside.lock"
+        beside.parent.mkdir()
+        beside.write_text("precious")
+        # Looked at before anything is written: a name that leads elsewhere must not get there.
+        assert {Writers(folder).none(name)._path.parent for name in names} == {folder}
+        held = [Writers(folder).acquire(name) for name in names]
+        files = {path for path in Path(base).rglob("*") if path.is_file()}
+        assert {path.parent for path in files - {beside}} == {folder}
+        assert len(locks(folder)) == len(names)
+        for each in held:
+            each.release()
+        assert locks(folder) == []
+        assert beside.read_text() == "precious"
 
 
 async def test_the_locks_are_where_the_transcripts_are_whatever_the_login(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ from pilothouse.protocol import (
 from . import activity
 from .activity import headline, tokens_of
 from .answers import ClearContext, Deny, RejectPlan, RevisePlan
-from .contract import Content, SessionOptions, Status, Tokens, Waiting
+from .contract import Content, SessionOptions, Status, Tokens, Waiting, is_id
 from .entries import (
     CLI,
     NOISE,
@@ -106,7 +106,9 @@ class View(Facts):
     """What is queued waits for a CLI that is alive or being started."""
 
     def __post_init__(self) -> None:
-        self.claude_session_id = self.claude_session_id or self.session_id
+        # Also a snapshot may have one that an older version took from a CLI.
+        if not is_id(self.claude_session_id):
+            self.claude_session_id = self.session_id
 
     # What it is
 
@@ -419,13 +421,18 @@ class View(Facts):
 
     def _learn_init(self, message: InitMessage) -> None:
         self.has_conversation = True
-        self.claude_session_id = message.session_id or self.claude_session_id
+        self._learn_conversation(message.session_id)
         self.model = message.model or self.model
         self.mode = message.permission_mode or self.mode
         self.cli_version = message.claude_code_version or self.cli_version
 
     def _learn_result(self, message: ResultMessage) -> None:
-        self.claude_session_id = message.session_id or self.claude_session_id
+        self._learn_conversation(message.session_id)
+
+    def _learn_conversation(self, told: str) -> None:
+        # Locks and transcripts are found by it: what could be a path is no id.
+        if is_id(told):
+            self.claude_session_id = told
 
     def _learn_status(self, message: StatusMessage) -> None:
         self.mode = message.permission_mode or self.mode

@@ -13,6 +13,7 @@ nobody holds a file that others no longer see.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import time
 from contextlib import suppress
@@ -20,6 +21,8 @@ from pathlib import Path
 from typing import Final
 
 from pilothouse.errors import NotNow, SessionTaken
+
+from .contract import is_id
 
 __all__ = ["Writer", "Writers"]
 
@@ -84,7 +87,7 @@ class Writers:
 
     def none(self, session_id: str) -> Writer:
         """No right at all: another one has it, and keeps it."""
-        return Writer(self._folder / f"{session_id}{SUFFIX}", None)
+        return Writer(self._path(session_id), None)
 
     def take_up(self, session_id: str) -> Writer:
         """Be the writer of a session whose CLI runs: its relay has the lock, or nobody has."""
@@ -94,7 +97,7 @@ class Writers:
             return self.none(session_id)
 
     def _acquire(self, session_id: str) -> Writer:
-        path = self._folder / f"{session_id}{SUFFIX}"
+        path = self._path(session_id)
         for _ in range(TRIES):
             descriptor = _open(path)
             if _lock(descriptor, fcntl.LOCK_EX):
@@ -109,6 +112,14 @@ class Writers:
                 time.sleep(TRY_AGAIN_AFTER)
             os.close(descriptor)
         raise SessionTaken(f"session {session_id} is being locked", advice="try again")
+
+    def _path(self, session_id: str) -> Path:
+        """The session's file, in the folder whatever the id is."""
+        if is_id(session_id):
+            return self._folder / f"{session_id}{SUFFIX}"
+        # No id begins so: such a name is nobody else's.
+        text = session_id.encode("utf-8", "surrogatepass")
+        return self._folder / f"_{hashlib.sha256(text).hexdigest()}{SUFFIX}"
 
     def _tidy_once(self) -> None:
         """Remove what killed processes left. One process at a time does: under a shared lock,
