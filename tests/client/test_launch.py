@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import uuid
 from collections.abc import Iterator
 from dataclasses import fields
@@ -13,7 +15,7 @@ import msgspec
 import pytest
 
 from pilothouse import Hooks, InvalidOption, Options, __version__
-from pilothouse.client.launch import ENCLOSING_SESSION, LONGEST_ARGUMENT, Launch, prepare
+from pilothouse.client.launch import ENCLOSING_SESSION, Launch, prepare
 
 CLI = "/bin/true"
 SESSION = "11111111-1111-4111-8111-111111111111"
@@ -28,7 +30,6 @@ FLAGS: dict[str, tuple[Any, list[str]]] = {
     "agent": ("lookout", ["--agent=lookout"]),
     "allow_bypass": (True, ["--allow-dangerously-skip-permissions"]),
     "allowed_tools": (["Bash(ls:*)", "Read"], ["--allowedTools=Bash(ls:*),Read"]),
-    "append_system_prompt": ("Be kind.", ["--append-system-prompt=Be kind."]),
     "betas": (["one", "two"], ["--betas=one,two"]),
     "channels": (["one", "two"], ["--channels=one,two"]),
     "debug": (True, ["--debug"]),
@@ -47,10 +48,6 @@ FLAGS: dict[str, tuple[Any, list[str]]] = {
     "max_thinking_tokens": (0, ["--max-thinking-tokens=0"]),
     "max_turns": (3, ["--max-turns=3"]),
     "mcp_config": ([Path("/m.json")], ["--mcp-config=/m.json"]),
-    "mcp_servers": (
-        {"x": {"command": "y"}},
-        ['--mcp-config={"mcpServers":{"x":{"command":"y"}}}'],
-    ),
     "model": ("opus", ["--model=opus"]),
     "on_permission": (answer, ["--permission-prompt-tool=stdio"]),
     "on_plan": (answer, ["--permission-prompt-tool=stdio"]),
@@ -64,9 +61,7 @@ FLAGS: dict[str, tuple[Any, list[str]]] = {
     "project_config_root": ("/r", ["--project-config-root=/r"]),
     "session_mirror": (True, ["--session-mirror"]),
     "setting_sources": (["user", "local"], ["--setting-sources=user,local"]),
-    "settings": ({"model": "opus"}, ['--settings={"model":"opus"}']),
     "strict_mcp_config": (True, ["--strict-mcp-config"]),
-    "system_prompt": ("You steer.", ["--system-prompt=You steer."]),
     "system_prompt_file": (Path("/s.md"), ["--system-prompt-file=/s.md"]),
     "task_budget": (1000, ["--task-budget=1000"]),
     "thinking": ("disabled", ["--thinking=disabled"]),
@@ -158,7 +153,7 @@ def said(start: Launch) -> dict[str, Any]:
 
 
 def test_every_option_is_accounted_for():
-    homes = [FLAGS, IN_INITIALIZE, IN_ENVIRONMENT, TESTED_BELOW, NOT_FOR_THE_CLI]
+    homes = [FLAGS, BY_FILE, IN_INITIALIZE, IN_ENVIRONMENT, TESTED_BELOW, NOT_FOR_THE_CLI]
     named = [name for home in homes for name in home]
     assert sorted(named) == sorted(field.name for field in fields(Options))
 
@@ -296,35 +291,69 @@ def test_options_that_contradict_each_other_are_refused(given: dict[str, Any]):
         prepare(Options(cli_path=CLI, **given))
 
 
-# What is too long for a command line
+# What others on the machine must not read in a command line
+
+SERVERS = {"a": {"type": "http", "url": "http://x", "headers": {"Authorization": "hush"}}}
+BY_FILE: dict[str, tuple[Any, str, Any]] = {
+    "append_system_prompt": ("Be kind, hush.", "append-system-prompt-file", "Be kind, hush."),
+    "mcp_servers": (SERVERS, "mcp-config", {"mcpServers": SERVERS}),
+    "settings": ({"env": {"KEY": "hush"}}, "settings", {"env": {"KEY": "hush"}}),
+    "system_prompt": ("You steer, hush.", "system-prompt-file", "You steer, hush."),
+}
+MORE_BY_FILE: list[tuple[str, Any, str, Any]] = [
+    ("settings", '{"env": {"KEY": "hush"}}', "settings", {"env": {"KEY": "hush"}}),
+    (
+        "settings",
+        '\ufeff\n {"env": {"KEY": "hush"}}',
+        "settings",
+        '\ufeff\n {"env": {"KEY": "hush"}}',
+    ),
+    ("mcp_config", ['{"mcpServers": {}, "hush": 1}'], "mcp-config", {"mcpServers": {}, "hush": 1}),
+    ("system_prompt", "é" * 200_000 + "hush", "system-prompt-file", "é" * 200_000 + "hush"),
+]
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "flag", "text"),
-    [
-        ("system_prompt", "é" * LONGEST_ARGUMENT, "system-prompt-file", None),
-        ("append_system_prompt", "x" * (LONGEST_ARGUMENT + 1), "append-system-prompt-file", None),
-        ("settings", '{"a": "' + "x" * LONGEST_ARGUMENT + '"}', "settings", None),
-        ("settings", {"a": "x" * LONGEST_ARGUMENT}, "settings", "a"),
-        ("mcp_servers", {"a": {"command": "x" * LONGEST_ARGUMENT}}, "mcp-config", "mcpServers"),
-    ],
+    ("name", "value", "flag", "content"),
+    [(name, *row) for name, row in BY_FILE.items()] + MORE_BY_FILE,
 )
-def test_what_is_long_goes_by_a_private_file(name: str, value: Any, flag: str, text: str | None):
-    start = prepare(Options(cli_path=CLI, **{name: value}))
+def test_what_a_caller_writes_goes_by_a_private_file(
+    name: str, value: Any, flag: str, content: Any
+):
+    umask = os.umask(0)
     try:
-        [found] = [part for part in start.argv if part.startswith(f"--{flag}=")]
-        path = Path(found.partition("=")[2])
-        assert path.parent.stat().st_mode & 0o077 == 0
-        written = path.read_text()
-        assert written == value if text is None else text in json.loads(written)
+        start = prepare(Options(cli_path=CLI, session_id=SESSION, **{name: value}))
+    finally:
+        os.umask(umask)
+    try:
+        assert "hush" not in " ".join(start.argv)
+        [found] = added(start)
+        path = Path(found.removeprefix(f"--{flag}="))
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+        written = path.read_text("utf-8")
+        assert start.read_files() == {str(path): written}
+        assert (written if isinstance(content, str) else json.loads(written)) == content
     finally:
         start.clean_up()
     assert not path.parent.exists()
 
 
-def test_what_is_just_short_enough_stays_an_argument():
-    words = "x" * LONGEST_ARGUMENT
-    assert added(launch(system_prompt=words)) == [f"--system-prompt={words}"]
+def test_several_configurations_have_a_file_each():
+    start = prepare(
+        Options(cli_path=CLI, mcp_servers=SERVERS, mcp_config=['{"a": 1}', "/m.json", '{"b": 2}'])
+    )
+    try:
+        named = [part for part in start.argv if part.startswith("--mcp-config=")]
+        files = [Path(part.partition("=")[2]) for part in named]
+        assert files[2] == Path("/m.json")
+        assert [json.loads(files[number].read_text()) for number in (0, 1, 3)] == [
+            {"mcpServers": SERVERS},
+            {"a": 1},
+            {"b": 2},
+        ]
+    finally:
+        start.clean_up()
 
 
 # The environment

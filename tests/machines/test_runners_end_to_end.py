@@ -21,6 +21,7 @@ from pilothouse.runner.messages import Hello, RunGone, RunTold, Welcome
 from pilothouse.sessions.contract import Say
 from pilothouse.testing.plugin import SimulatedCLIMaker
 from pilothouse.testing.scenario import Reply, gate, reply
+from tests.command_lines import showing
 from tests.server.killable import until
 from tests.transport.children import alive, gone
 
@@ -130,6 +131,20 @@ async def test_what_is_too_long_for_a_command_line_goes_along_as_a_file(
     assert min(sizes.values()) > 100_000
     await harbour.engine.stop(session_id)
     await until(lambda: not list((machine.folder / "state/relays").iterdir()))
+
+
+async def test_what_is_secret_goes_along_as_a_file(harbour: Harbour, join: Joining) -> None:
+    machine = await join("b", "One.")
+    secret = f"hush-{os.getpid()}"
+    session_id = await harbour.start("b", machine.cli.cwd, settings={"env": {"KEY": secret}})
+    await harbour.until(session_id, "done")
+    assert showing(secret) == []
+    relays = machine.folder / "state/relays"
+    [file] = relays.glob("*/arguments/*")
+    assert secret in file.read_text()
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    await harbour.engine.stop(session_id)
+    await until(lambda: not list(relays.iterdir()))
 
 
 # Restarts

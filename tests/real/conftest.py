@@ -23,7 +23,7 @@ from tests.real.dialling import BUILDS, NATIVE, NODE, OLD
 
 # A plain turn, several, permissions allowed, edited, denied and remembered, two open at once,
 # questions, plans approved, edited, revised and rejected, interrupts, hooks, an in-process tool,
-# resume, fork, no orphan, no bypass.
+# resume, fork, no orphan, no bypass, and what must not be seen in a command line.
 EVERY_VERSION = frozenset(
     {
         "test_a_plain_turn_finishes_with_the_models_text",
@@ -50,6 +50,7 @@ EVERY_VERSION = frozenset(
         "test_no_control_request_sets_bypass_mode_unless_it_was_opened",
         "test_no_answer_sets_bypass_mode_unless_it_was_opened",
         "test_no_hook_sets_bypass_mode_unless_it_was_opened",
+        "test_headers_and_variables_of_servers_arrive_and_are_in_no_command_line",
     }
 )
 

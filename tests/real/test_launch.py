@@ -6,7 +6,10 @@ import asyncio
 import base64
 import json
 import os
+import re
 import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from pilothouse import (
 )
 from pilothouse.client.launch import ENCLOSING_SESSION
 from pilothouse.testing.scenario import ModelRequest, reply, tool
+from tests.command_lines import showing
 from tests.real.desk import DEADLINE, VERSIONS, Desk, Setup, older
 from tests.real.held import allow, next_of
 
@@ -107,6 +111,80 @@ async def test_a_long_mcp_configuration_arrives(desk: Setup) -> None:
         [status] = (await client.mcp_status()).servers
     assert (status.name, status.status) == ("parrot", "connected")
     assert sum(map(len, _cmdline(client))) < 2_000
+
+
+async def test_headers_and_variables_of_servers_arrive_and_are_in_no_command_line(
+    desk: Setup,
+) -> None:
+    it = await desk(reply("hello"))
+    secret = f"hush-{os.getpid()}"
+    parrot = [sys.executable, str(Path(__file__).with_name("parrot.py"))]
+    async with asyncio.timeout(DEADLINE), _web_server() as (url, headers):
+        local = {
+            "type": "stdio",
+            "command": "sh",
+            "args": ["-c", 'printf %s "$SONG" > song; exec "$@"', "sh", *parrot],
+            "env": {"SONG": secret},
+        }
+        web = {"type": "http", "url": url, "headers": {"X-Song": secret}}
+        client = await it.client(
+            mcp_servers={"local": local, "web": web}, settings={"env": {"KEY": secret}}
+        )
+        await client.ask("hi")
+        assert showing(secret) == []
+        while await _unconnected(client):  # noqa: ASYNC110 - no CLI tells of it
+            await asyncio.sleep(0.05)
+    assert (it.cwd / "song").read_text() == secret
+    assert f"x-song: {secret}" in headers[0].lower()
+
+
+async def _unconnected(client: Client) -> bool:
+    """Newer CLIs begin without waiting for servers."""
+    servers = (await client.mcp_status()).servers
+    return len(servers) != 2 or any(each.status != "connected" for each in servers)
+
+
+@asynccontextmanager
+async def _web_server() -> AsyncIterator[tuple[str, list[str]]]:
+    """An MCP server without tools, and the headers of what it was asked."""
+    heads: list[str] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        heads.append(head)
+        length = re.search(r"(?i)^content-length: (\d+)", head, re.MULTILINE)
+        body = await reader.readexactly(int(length[1]) if length else 0)
+        status, data = _web_answer(body)
+        told = f"content-type: application/json\r\ncontent-length: {len(data)}"
+        writer.write(f"HTTP/1.1 {status} x\r\n{told}\r\nconnection: close\r\n\r\n".encode() + data)
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp", heads
+
+
+def _web_answer(body: bytes) -> tuple[int, bytes]:
+    if not body:
+        return 405, b""
+    asked = json.loads(body)
+    if "id" not in asked:
+        return 202, b""
+    if asked["method"] not in ANSWERS:
+        error = {"code": -32601, "message": "no such method"}
+        return 200, json.dumps({"jsonrpc": "2.0", "id": asked["id"], "error": error}).encode()
+    result = ANSWERS[asked["method"]]
+    return 200, json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}).encode()
+
+
+ANSWERS: dict[str, Any] = {
+    "initialize": {
+        "protocolVersion": "2025-03-26",
+        "capabilities": {"tools": {}},
+        "serverInfo": {"name": "web", "version": "1"},
+    },
+    "tools/list": {"tools": []},
+}
 
 
 async def test_a_long_agent_and_a_long_schema_arrive(desk: Setup) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +15,7 @@ from pilothouse import __version__
 from pilothouse.errors import InvalidOption
 from pilothouse.protocol import Initialize
 from pilothouse.protocol.wire import JsonObject, encode_json
+from pilothouse.transport.private_files import PrivateFiles
 
 from .bypass import BypassGate
 from .locate import find_cli
@@ -24,10 +23,10 @@ from .options import Options
 
 __all__ = ["Launch", "prepare"]
 
-LONGEST_ARGUMENT: Final = 100_000
-"""Linux refuses a single argument over 128 KiB; what is longer goes by file or `initialize`."""
-
 ARGUMENT_LIMIT: Final = 128 * 1024
+"""Linux refuses a single argument of this size."""
+
+BLANK: Final = "\ufeff \t\r\n"
 
 ENCLOSING_SESSION: Final = frozenset(
     {
@@ -63,7 +62,7 @@ class Launch:
     session_id: str | None
     """None only with `continue_latest`, where the CLI picks the session."""
     initialize: Initialize
-    _files: _Files
+    _files: PrivateFiles
 
     def read_files(self) -> dict[str, str]:
         """What is in the files that `argv` names and `clean_up` removes, by path."""
@@ -71,29 +70,6 @@ class Launch:
 
     def clean_up(self) -> None:
         self._files.remove()
-
-
-class _Files:
-    """Private files for arguments that are too long for a command line."""
-
-    def __init__(self) -> None:
-        self.folder: Path | None = None
-
-    def write(self, name: str, text: str | bytes) -> str:
-        if self.folder is None:
-            self.folder = Path(tempfile.mkdtemp(prefix="pilothouse-"))
-        path = self.folder / name
-        path.write_bytes(text.encode("utf-8", "replace") if isinstance(text, str) else text)
-        return str(path)
-
-    def read(self) -> dict[str, str]:
-        written = sorted(self.folder.iterdir()) if self.folder is not None else []
-        return {str(path): path.read_text("utf-8") for path in written}
-
-    def remove(self) -> None:
-        if self.folder is not None:
-            shutil.rmtree(self.folder, ignore_errors=True)
-            self.folder = None
 
 
 def prepare(
@@ -107,7 +83,7 @@ def prepare(
     BypassGate(allowed=options.allow_bypass).check_options(options)
     inherited = dict(os.environ) if options.inherit_env else {}
     cli = cli or find_cli(options.cli_path, {**inherited, **options.env})
-    files = _Files()
+    files = PrivateFiles()
     try:
         session_id = _session_id(options)
         argv = [str(cli), *_flags(options, session_id, servers, files)]
@@ -149,7 +125,7 @@ def _check_argument(argument: str) -> None:
     try:
         size = len(os.fsencode(argument))
     except UnicodeEncodeError as error:
-        raise InvalidOption(f"{flag} holds half of a surrogate pair, which is no text") from error
+        raise _no_text(flag) from error
     if size >= ARGUMENT_LIMIT:
         raise InvalidOption(f"{flag} is too long for a command line ({size} bytes)")
 
@@ -173,7 +149,7 @@ def _session_id(options: Options) -> str | None:
 
 
 def _flags(
-    options: Options, session_id: str | None, servers: Sequence[str], files: _Files
+    options: Options, session_id: str | None, servers: Sequence[str], files: PrivateFiles
 ) -> Iterator[str]:
     yield "--print"
     yield from ("--output-format=stream-json", "--input-format=stream-json", "--verbose")
@@ -193,7 +169,7 @@ def _flags(
     for name, on in _switches(options).items():
         if on:
             yield f"--{name}"
-    yield from _repeated(options)
+    yield from _repeated(options, files)
 
 
 def _flag(name: str, value: Any) -> Iterator[str]:
@@ -258,12 +234,13 @@ def _permission_flags(options: Options) -> dict[str, str]:
     )
 
 
-def _settings_flags(options: Options, files: _Files) -> dict[str, str]:
+def _settings_flags(options: Options, files: PrivateFiles) -> dict[str, str]:
     sources = options.setting_sources
     return _given(
         {
             "settings": _json_argument("settings", options.settings, files),
             "setting-sources": None if sources is None else ",".join(sources),
+            # No CLI takes a file for these.
             "managed-settings": _json_text(options.managed_settings),
             "project-config-root": options.project_config_root,
             "channels": ",".join(options.channels) or None,
@@ -273,20 +250,24 @@ def _settings_flags(options: Options, files: _Files) -> dict[str, str]:
     )
 
 
-def _prompt_flags(options: Options, files: _Files) -> dict[str, str]:
+# Anybody on the machine can read a command line, so what a caller writes goes by file: headers and
+# variables of servers, settings, prompts. Every CLI takes the name of one in the place of the text.
+
+
+def _prompt_flags(options: Options, files: PrivateFiles) -> dict[str, str]:
     flags = _given({"system-prompt-file": options.system_prompt_file})
     for name, text in (
         ("system-prompt", options.system_prompt),
         ("append-system-prompt", options.append_system_prompt),
     ):
-        if text is not None and _size(text) > LONGEST_ARGUMENT:
-            flags[f"{name}-file"] = files.write(f"{name}.md", text)
+        if text:
+            flags[f"{name}-file"] = files.write(f"{name}.md", _encoded(f"--{name}", text))
         elif text is not None:
             flags[name] = text
     return flags
 
 
-def _mcp_flags(options: Options, servers: Sequence[str], files: _Files) -> dict[str, str]:
+def _mcp_flags(options: Options, servers: Sequence[str], files: PrivateFiles) -> dict[str, str]:
     configured: JsonObject = {
         name: config for name, config in options.mcp_servers.items() if name not in servers
     }
@@ -297,21 +278,30 @@ def _mcp_flags(options: Options, servers: Sequence[str], files: _Files) -> dict[
     return _given({"mcp-config": _json_argument("mcp-config", {"mcpServers": configured}, files)})
 
 
-def _size(text: str) -> int:
-    return len(text.encode("utf-8", "surrogatepass"))
+def _json_text(value: JsonObject | None) -> str | None:
+    return None if value is None else encode_json(value).decode()
 
 
-def _json_text(value: str | JsonObject | None) -> Any:
-    return value if value is None or isinstance(value, str) else encode_json(value).decode()
+def _json_argument(
+    name: str, value: str | Path | JsonObject | None, files: PrivateFiles
+) -> str | None:
+    """The name of a file with this JSON, unless the value is one."""
+    if isinstance(value, dict):
+        return files.write(f"{name}.json", encode_json(value))
+    if isinstance(value, str) and value.lstrip(BLANK).startswith("{"):
+        return files.write(f"{name}.json", _encoded(f"--{name}", value))
+    return None if value is None else str(value)
 
 
-def _json_argument(name: str, value: str | Path | JsonObject | None, files: _Files) -> str | None:
-    if value is None or isinstance(value, Path):
-        return None if value is None else str(value)
-    text = _json_text(value)
-    if _size(text) > LONGEST_ARGUMENT:
-        return files.write(f"{name}.json", text)
-    return text
+def _encoded(flag: str, text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise _no_text(flag) from error
+
+
+def _no_text(flag: str) -> InvalidOption:
+    return InvalidOption(f"{flag} holds half of a surrogate pair, which is no text")
 
 
 def _switches(options: Options) -> dict[str, bool]:
@@ -328,10 +318,10 @@ def _switches(options: Options) -> dict[str, bool]:
     }
 
 
-def _repeated(options: Options) -> Iterator[str]:
+def _repeated(options: Options, files: PrivateFiles) -> Iterator[str]:
     for name, paths in (
         ("add-dir", options.add_dirs),
-        ("mcp-config", options.mcp_config),
+        ("mcp-config", [_json_argument("mcp-config", each, files) for each in options.mcp_config]),
         ("plugin-dir", options.plugin_dirs),
         ("plugin-dir-no-mcp", options.plugin_dirs_without_mcp),
     ):

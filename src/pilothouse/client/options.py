@@ -105,6 +105,7 @@ class Options:
     settings: str | Path | JsonObject | None = None
     setting_sources: Sequence[SettingSource] | None = None
     managed_settings: JsonObject | None = None
+    """No CLI takes these by file: everybody on the machine can read them in its command line."""
     mcp_servers: Mapping[str, JsonObject | ToolServer | Any] = field(
         default_factory=dict[str, "JsonObject | ToolServer | Any"]
     )

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from pilothouse.relay import leaving, registry, starting
+from pilothouse.relay import arguments, leaving, registry, starting
 from pilothouse.relay.deaths import STARTS_WITHIN, Watch, guard_of, last_words, lives
 from pilothouse.relay.ending import Ending
 from pilothouse.relay.registry import Found
@@ -122,13 +122,18 @@ class LocalRelays:
     def tidy(self, runs: Collection[str]) -> None:
         """Remove what is left of all runs but these, where no relay lives.
 
-        Not at once: a journal that was set aside may be put back, and know them.
+        Not at once: a journal that was set aside may be put back, and know them. Only what their
+        CLIs were started with goes now; nobody needs it any more, and it may be secret.
         """
         with suppress(OSError):
             for folder in self._folder.iterdir():
                 is_old = time.time() - folder.stat().st_mtime > LEFT_FOR
-                if is_old and folder.name not in runs and self.find(folder.name) is None:
+                if folder.name in runs or self.find(folder.name) is not None:
+                    continue
+                if is_old:
                     leftovers.clear(folder)
+                elif not self.is_starting(folder.name):
+                    arguments.remove(folder)
 
     def clear(self, run: str) -> None:
         """Remove what a killed relay left; of one that lives, nothing."""

@@ -103,7 +103,7 @@ class StartRun(msgspec.Struct, frozen=True, tag_field="type", tag="start_run"):
     cwd: str | None
     last_will: float
     files: dict[str, str] = {}
-    """What is too long for `argv`: by the path that `argv` has for it, which is the server's."""
+    """What `argv` must not show: by the path that `argv` has for it, which is the server's."""
 
 
 class FindTranscript(msgspec.Struct, frozen=True, tag_field="type", tag="find_transcript"):

@@ -1,7 +1,7 @@
 """The relays of this machine: started, found again, watched, ended. They need no runner to go on.
 
 DIR/relays/RUN/              a relay's own folder, with the file by which it is found
-DIR/relays/RUN/arguments/    what is too long for the command line of its CLI
+DIR/relays/RUN/arguments/    what its CLI is told by file: settings, servers, prompts
 """
 
 from __future__ import annotations

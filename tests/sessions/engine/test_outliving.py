@@ -317,7 +317,7 @@ async def test_what_is_too_long_for_a_command_line_is_kept_with_the_relay_and_go
     session_id = await it.done(append_system_prompt=prompt)
     [relay] = it.relays()
     folder = it.settings().state_dir / "relays" / relay.run
-    [file] = (folder / "arguments").iterdir()
+    [file] = (folder / "arguments").glob("*.md")
     assert (file.read_text(), file.stat().st_mode & 0o077) == (prompt, 0)
     await reopened(it)
     assert file.exists()
