@@ -1,0 +1,87 @@
+"""Whatever a CLI writes is received and folded, line by line, and the session goes on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
+from random import Random
+
+import pytest
+
+from pilothouse.protocol import Connection, Role
+from tests.fuzz.findings import Failure, Findings, failure_of, least
+from tests.fuzz.folds import Fold, raw_of
+from tests.fuzz.mutation import as_read, is_blank, mutated
+
+SEED = int(os.environ.get("PILOTHOUSE_SEED", "7"))
+FEW, MANY, PARTS = 4_000, 500_000, 10
+TOGETHER = 40
+"""Lines of one session."""
+
+
+def sessions(rng: Random, count: int) -> Iterator[list[bytes]]:
+    """So many lines, for sessions of different lengths."""
+    while count > 0:
+        lines = [mutated(rng) for _ in range(min(count, rng.randint(1, TOGETHER)))]
+        count -= len(lines)
+        yield lines
+
+
+def in_pieces(rng: Random, lines: Sequence[bytes]) -> Iterator[bytes]:
+    """The stream of these lines, cut anywhere."""
+    stream = b"".join(line + b"\n" for line in lines)
+    cuts = sorted(rng.randrange(len(stream) + 1) for _ in range(rng.choice((0, 1, 5))))
+    for start, end in pairwise([0, *cuts, len(stream)]):
+        yield stream[start:end]
+
+
+def why_not_received(lines: Sequence[bytes], rng: Random) -> Failure | None:
+    wanted = [as_read(each) for each in lines if not is_blank(each)]
+    connection = Connection(Role.CLIENT)
+    try:
+        for piece in in_pieces(rng, lines):
+            connection.receive_data(piece)
+        found = [raw_of(each) for each in connection.events()]
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is what is looked for
+        return failure_of(error)
+    return None if found == wanted else Failure("not one event for each line, with its bytes")
+
+
+def why_not_folded(lines: Sequence[bytes], rng: Random) -> Failure | None:
+    fold = Fold()
+    try:
+        for piece in in_pieces(rng, lines):
+            fold.take(piece)
+        fold.check()
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is what is looked for
+        return failure_of(error)
+    return None
+
+
+def check(
+    seed: int, count: int, why_not: Callable[[Sequence[bytes], Random], Failure | None]
+) -> None:
+    """Try so many lines; tell each distinct failure with the fewest lines that it takes."""
+    rng, findings = Random(seed), Findings(seed)
+    for lines in sessions(rng, count):
+        failure = why_not(lines, rng)
+        if failure is not None and failure not in findings:
+            findings.note(failure, least(lines, lambda each: why_not(each, rng), failure))
+    findings.check()
+
+
+def test_every_line_becomes_one_event_that_has_its_bytes() -> None:
+    check(SEED, FEW, why_not_received)
+
+
+def test_a_session_lives_through_its_lines_and_can_be_told_again() -> None:
+    check(SEED, FEW, why_not_folded)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+def test_half_a_million_lines_are_received_and_lived_through(part: int) -> None:
+    seed = SEED + 1000 * (part + 1)
+    check(seed, MANY // PARTS, why_not_received)
+    check(seed, MANY // PARTS, why_not_folded)
