@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from tests.fuzz.mutation import shorter
 SOURCE = Path(__file__).parents[2] / "src"
 SHOWN = 300
 LISTED = 5
-TRIES = 300
+TRIES = 400
 
 
 class Failure(NamedTuple):
@@ -26,7 +26,7 @@ class Failure(NamedTuple):
     why: str = ""
 
 
-Fails = Callable[[Sequence[bytes]], Failure | None]
+Fails = Callable[[Sequence[bytes]], bool]
 
 
 class Findings:
@@ -35,6 +35,12 @@ class Findings:
     def __init__(self, seed: int) -> None:
         self.seed = seed
         self._found: dict[str, tuple[str, Sequence[bytes]]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._found)
+
+    def __iter__(self) -> Iterator[Failure]:
+        return iter([Failure(where, why) for where, (why, _) in self._found.items()])
 
     def __contains__(self, failure: Failure) -> bool:
         return failure.where in self._found
@@ -83,29 +89,37 @@ def shown(line: bytes) -> str:
     return f"{line[:SHOWN]!r}{more}"
 
 
-def least(lines: Sequence[bytes], fails: Fails, like: Failure) -> Sequence[bytes]:
-    """As few of the lines, and of their members, as still fail in this way."""
-
-    def is_alike(tried: Sequence[bytes]) -> bool:
-        failure = fails(tried)
-        return failure is not None and failure.where == like.where
-
-    for number in reversed(range(len(lines))):
-        fewer = [*lines[:number], *lines[number + 1 :]]
-        lines = fewer if is_alike(fewer) else lines
+def least(lines: Sequence[bytes], fails: Fails, *, tries: int = TRIES) -> Sequence[bytes]:
+    """As few of the lines, and of their members, as still fail; no more than so many are tried."""
+    trying = _Trying(fails, tries)
+    size = len(lines)
+    while size := size // 2:
+        for start in reversed(range(0, len(lines), size)):
+            fewer = [*lines[:start], *lines[start + size :]]
+            lines = fewer if trying.fail(fewer) else lines
     for number in range(len(lines)):
-        lines = _with_least(lines, number, is_alike)
+        lines = _with_least(lines, number, trying)
     return lines
 
 
-def _with_least(
-    lines: Sequence[bytes], number: int, fails: Callable[[Sequence[bytes]], bool]
-) -> Sequence[bytes]:
+def _with_least(lines: Sequence[bytes], number: int, trying: _Trying) -> Sequence[bytes]:
     """These lines, one of them without the members that do not matter."""
     before, line, after = lines[:number], lines[number], lines[number + 1 :]
-    tries, candidates = TRIES, shorter(line)
-    while tries and (each := next(candidates, None)) is not None:
-        tries -= 1
-        if fails([*before, each, *after]):
+    candidates = shorter(line)
+    while trying.left and (each := next(candidates, None)) is not None:
+        if trying.fail([*before, each, *after]):
             line, candidates = each, shorter(each)
     return [*before, line, *after]
+
+
+class _Trying:
+    def __init__(self, fails: Fails, left: int) -> None:
+        self._fails = fails
+        self.left = left
+
+    def fail(self, lines: Sequence[bytes]) -> bool:
+        """Whether these lines fail, as long as there are tries left."""
+        if not self.left:
+            return False
+        self.left -= 1
+        return self._fails(lines)

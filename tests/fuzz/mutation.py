@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 DATA = Path(__file__).parents[1] / "data"
 
-DEPTHS = (60, 101, 300, 1000, 1500, 5000, 20_000)
+DEPTHS = (60, 101, 300, 900, 960, 990, 1000, 1500, 5000, 20_000)
 NUMBERS = (
     b"-1 0 -0 -0.0 1e-400 0.1 2147483648 4294967296 9007199254740993 9223372036854775807"
     b" 9223372036854775808 -9223372036854775808 -9223372036854775809 18446744073709551615"
@@ -29,7 +29,16 @@ STRINGS = [
     *(rb"\ud83d", rb"\ude00", rb"\ude00\ud83d", rb"a\ud83d", rb"\ud83dz", rb"\ud83d\ude00"),
     *(rb"\ud83d\ud83d\ude00", rb"\udcff\udcfe", rb"\uffff\ufeff", "\u2028\u2029\ufeff".encode()),
     *(rb"\u0000", rb"a\u0000b", rb"\u0000\u0001\u001b[2J\u007f\u0085", rb"\r\n\t\b\f", rb"\r\r"),
-    *(b"../../x", b"/../../../etc/x", b"..", b"/", b"~", b"file:///x", b"a/b\\\\c", b"%2e%2e%2f"),
+    *(
+        b"../../x",
+        b"/tmp/pilothouse-astray",
+        b"..",
+        b"/",
+        b"~",
+        b"file:///x",
+        b"a/b\\\\c",
+        b"%2e%2e%2f",
+    ),
     *(b"", b" ", b"null", b"NaN", b"true", b"0", b"-1", b"9" * 400, b"type", b"__proto__"),
     *("\U0001f6a2".encode() * 300, "e\u0301\u202e\u200b".encode(), "\U0010ffff".encode()),
     *(b"bypassPermissions", b"success", b"idle", b"completed", b"<synthetic>", b"/compact"),

@@ -1,0 +1,67 @@
+"""Whatever CLIs write, an engine keeps it, answers everybody, and begins again where it was."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from tests.fuzz.findings import Failure, Findings, least
+from tests.fuzz.hostile_cli import ANSWERS
+from tests.fuzz.mutation import mutated
+from tests.fuzz.stage import play, staged
+from tests.fuzz.test_lines import MANY, PARTS, SEED
+from tests.sessions.played import quick_folder
+
+TOGETHER = 250
+"""Lines of one play."""
+MORE = 2_500
+PLAYS = 2
+TRIES = 60
+
+
+def played(lines: Sequence[bytes], seed: int) -> Findings:
+    with quick_folder() as folder:
+        return asyncio.run(play(folder, lines, seed))
+
+
+def check(seed: int, plays: int, together: int = TOGETHER) -> None:
+    """Tell each distinct failure with the fewest lines that it takes."""
+    rng, findings = Random(seed), Findings(seed)
+    for _ in range(plays):
+        lines = [mutated(rng) for _ in range(together)]
+        for failure in played(lines, seed):
+            if failure not in findings:
+                findings.note(failure, least(lines, partial(fails, failure, seed), tries=TRIES))
+    findings.check()
+
+
+def fails(failure: Failure, seed: int, lines: Sequence[bytes]) -> bool:
+    return failure in played(lines, seed)
+
+
+def test_an_engine_outlives_what_its_sessions_say() -> None:
+    check(SEED, PLAYS)
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=range(len(ANSWERS)))
+async def test_what_a_cli_answers_is_told_or_refused(answer: bytes, tmp_path: Path) -> None:
+    findings = Findings(0)
+    greeting = answer if answer.startswith(b"{") else b""
+    async with staged(tmp_path, findings, answer, greeting) as stage:
+        session_id = await stage.start()
+        await stage.ask([session_id])
+        await stage.settle()
+        await stage.read()
+        await stage.check_kept()
+    findings.check()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(PARTS))
+def test_an_engine_outlives_half_a_million_lines(part: int) -> None:
+    check(SEED + 1000 * (part + 1), MANY // PARTS // MORE, MORE)
