@@ -22,6 +22,7 @@ from pilothouse.errors import PilothouseError
 from pilothouse.sessions.answers import Allow, Decline, Deny, Skip
 from pilothouse.sessions.contract import Question, Start, Status
 from pilothouse.sessions.engine import SessionEngine
+from pilothouse.sessions.journal.contract import Journal
 from pilothouse.sessions.journal.sqlite import SqliteJournal
 from pilothouse.settings import load
 from tests.faces.http.serving import TOKEN, calling, make_app, served
@@ -151,7 +152,7 @@ class Stage:
         """Every line is in the journal, byte for byte and in its order."""
         for session_id, cli in self.clis.items():
             wanted = [as_read(line) for line in cli.wrote if not is_blank(line)]
-            found = await kept_lines(self.engine, session_id)
+            found = await kept_lines(self.engine.journal, session_id)
             for line, kept in zip(wanted, found, strict=False):
                 if line != kept:
                     self.findings.note(Failure("not kept byte for byte", ascii(kept)[:300]), [line])
@@ -182,12 +183,12 @@ class Stage:
             self.findings.note(Failure("a file astray", f"{path}"))
 
 
-async def kept_lines(engine: SessionEngine, session_id: str) -> list[bytes]:
+async def kept_lines(journal: Journal, session_id: str) -> list[bytes]:
     """The lines of a session's CLI, as the journal has them."""
     found: list[bytes] = []
     after = 0
     while True:
-        batch = await engine.journal.read(after, session_id=session_id)
+        batch = await journal.read(after, session_id=session_id)
         found += [kept_bytes(each) for each in batch.events if each.kind in LINES]
         if batch.cursor == after or not batch.events:
             return found

@@ -49,9 +49,12 @@ def test_an_engine_outlives_what_its_sessions_say() -> None:
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=range(len(ANSWERS)))
-async def test_what_a_cli_answers_is_told_or_refused(answer: bytes, tmp_path: Path) -> None:
+@pytest.mark.parametrize("greets", [False, True], ids=["answers", "greets, too"])
+async def test_what_a_cli_answers_is_told_or_refused(
+    answer: bytes, greets: bool, tmp_path: Path
+) -> None:
     findings = Findings(0)
-    greeting = answer if answer.startswith(b"{") else b""
+    greeting = answer if greets and answer.startswith(b"{") else b""
     async with staged(tmp_path, findings, answer, greeting) as stage:
         session_id = await stage.start()
         await stage.ask([session_id])
