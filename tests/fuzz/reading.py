@@ -85,6 +85,7 @@ class Reader:
             return None
         if answer.status_code >= 500:
             self._note(f"GET {as_}: {answer.status_code}", answer.text[:300])
+            return None
         if as_ == "/metrics":
             return self._metrics(answer.text)
         return self._strictly(f"GET {as_}", answer.content)

@@ -199,8 +199,9 @@ LINES = ("cli", "partial", "noise")
 
 
 def kept_bytes(event: Any) -> bytes:
-    """The line that an entry keeps."""
-    return bytes(event.body)
+    """The line that an entry keeps: apart from its body where not every reader takes it."""
+    raw = getattr(event, "raw", None)
+    return bytes(event.body if raw is None else raw)
 
 
 async def read_by_mcp(client: MCPClient, findings: Findings, session_ids: list[str]) -> None:
@@ -299,27 +300,33 @@ def _left_over(findings: Findings, context: dict[str, Any]) -> None:
 
 async def play(folder: Path, lines: Sequence[bytes], seed: int) -> Findings:
     """Hostile sessions say these lines beside an honest one; then all is read, twice restarted."""
-    rng, findings = Random(seed), Findings(seed)
+    findings = Findings(seed)
     async with staged(folder, findings) as stage:
-        honest = await stage.start()
-        stage.clis[honest].ask(
-            "can_use_tool", tool_name="Bash", input={"command": "make"}, tool_use_id="t1"
-        )
-        crowd = [await stage.start() for _ in range(min(CROWD, len(lines) or 1))]
-        await _flood(stage, crowd, lines, rng)
-        if findings:
-            return findings
-        await _check_honest(stage, honest)
-        await stage.read()
-        await stage.answer_all(crowd)
-        await stage.check_kept()
-        await _end_all(stage)
-        if findings:
-            return findings
-        await _check_restarts(stage)
-        stage.check_heard()
-        stage.check_files()
+        with findings.watching():
+            await _play(stage, lines, Random(seed))
     return findings
+
+
+async def _play(stage: Stage, lines: Sequence[bytes], rng: Random) -> None:
+    honest = await stage.start()
+    stage.clis[honest].ask(
+        "can_use_tool", tool_name="Bash", input={"command": "make"}, tool_use_id="t1"
+    )
+    crowd = [await stage.start() for _ in range(min(CROWD, len(lines) or 1))]
+    await _flood(stage, crowd, lines, rng)
+    if stage.findings:
+        return
+    await _check_honest(stage, honest)
+    await stage.read()
+    await stage.answer_all(crowd)
+    await stage.check_kept()
+    stage.check_files()
+    await _end_all(stage)
+    if stage.findings:
+        return
+    await _check_restarts(stage)
+    stage.check_heard()
+    stage.check_files()
 
 
 async def _flood(stage: Stage, crowd: list[str], lines: Sequence[bytes], rng: Random) -> None:
