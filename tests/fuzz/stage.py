@@ -55,7 +55,7 @@ class Stage:
         home = self.folder / "home"
         env = {"HOME": str(home), "CLAUDE_CONFIG_DIR": str(home / ".claude")}
         # Pieces of messages stay, so that every line can be asked for.
-        settings = load(env=env, flags={"partials": False})
+        settings = load(env=env, flags={"partials": False, "retention_days": 0})
         self.engine = await SessionEngine.open(
             settings,
             journal=await SqliteJournal.open(journal or self.folder / "journal/journal.db"),

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from random import Random
 
 import pytest
 
+from pilothouse.errors import Refused
 from tests.fuzz.findings import Failure, Findings, least
 from tests.fuzz.hostile_cli import ANSWERS
 from tests.fuzz.mutation import mutated
@@ -61,6 +64,23 @@ async def test_what_a_cli_answers_is_told_or_refused(
         await stage.settle()
         await stage.read()
         await stage.check_kept()
+    findings.check()
+
+
+async def test_a_directory_whose_name_is_no_text_is_worked_in_or_refused(tmp_path: Path) -> None:
+    folder = os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9")
+    Path(folder).mkdir()
+    (tmp_path / "work").symlink_to(folder)
+    findings = Findings(0)
+    async with staged(tmp_path, findings) as stage:
+        with suppress(Refused):
+            session_id = await stage.start()
+            stage.clis[session_id].tell(b'{"type":"result","subtype":"success","result":"fine"}')
+        await stage.settle()
+        await stage.read()
+        await stage.close()
+        await stage.open()
+        await stage.read()
     findings.check()
 
 
