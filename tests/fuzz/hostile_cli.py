@@ -10,7 +10,8 @@ from pilothouse.testing.scripted_cli import GREETING, ScriptedCLI
 from pilothouse.transport import TransportClosed
 
 ANSWERS = [
-    *(b"null", b"[]", b'"x"', b"7"),
+    b"null",
+    b"[]",
     rb'{"commands":[{"name":"\ud83d","description":7,"\ude00":null}],"models":[{"value":"\ud83d"}]}',
     rb'{"mcpServers":[{"name":"\ud83d\u0000","status":{},"config":{"env":{"A":"\ude00"}}}]}',
     rb'{"totalTokens":1.7e308,"maxTokens":-1,"categories":[{"name":"\ud83d","tokens":9223372036854775808}]}',

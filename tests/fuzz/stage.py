@@ -43,13 +43,12 @@ ASTRAY = "pilothouse-astray*"
 class Stage:
     """One engine at a time over one journal."""
 
-    def __init__(self, folder: Path, findings: Findings, *answers: bytes) -> None:
-        """`answers`: what CLIs answer, and how they greet."""
+    def __init__(self, folder: Path, findings: Findings) -> None:
         self.folder = folder
         self.findings = findings
-        self._answers = answers
         self.engine: SessionEngine
         self.clis: dict[str, HostileCLI] = {}
+        self._answers: tuple[bytes, ...] = ()
 
     async def open(self, journal: Path | None = None) -> None:
         home = self.folder / "home"
@@ -68,8 +67,9 @@ class Stage:
         self.clis[getattr(sink, "session_id", "")] = cli
         return Client(options, transport=cli.transport, sink=sink)
 
-    async def start(self) -> str:
-        """A session whose CLI has taken the first message."""
+    async def start(self, *answers: bytes) -> str:
+        """A session whose CLI has taken the first message; what it answers, and how it greets."""
+        self._answers = answers
         (self.folder / "work").mkdir(exist_ok=True)
         request = Start(prompt="go", cwd=str(self.folder / "work"))
         session_id = (await self.engine.start(request)).session_id
@@ -268,9 +268,9 @@ class _Logged(logging.Handler):
 
 
 @asynccontextmanager
-async def staged(folder: Path, findings: Findings, *answers: bytes) -> AsyncIterator[Stage]:
+async def staged(folder: Path, findings: Findings) -> AsyncIterator[Stage]:
     """An open stage; what is logged or left to the loop is found, too."""
-    stage = Stage(folder, findings, *answers)
+    stage = Stage(folder, findings)
     logged = _Logged(findings)
     logs = [logging.getLogger(name) for name in ("pilothouse", "litestar", "uvicorn", "mcp")]
     for log in logs:

@@ -16,7 +16,7 @@ from tests.fuzz.folds import Fold, raw_of
 from tests.fuzz.mutation import as_read, is_blank, mutated
 
 SEED = int(os.environ.get("PILOTHOUSE_SEED", "7"))
-FEW, MANY, PARTS = 4_000, 500_000, 10
+FEW, MANY, PARTS = 4_000, 500_000, 20
 TOGETHER = 40
 """Lines of one session."""
 
