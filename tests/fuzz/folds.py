@@ -113,8 +113,9 @@ class Fold:
 
     @property
     def entries(self) -> list[Entry]:
+        """What a reader of the journal gets."""
         made = enumerate(self.journal.drafts, 1)
-        return [Entry(seq, *draft[:3], cast("Any", draft.body)) for seq, draft in made]
+        return [Entry(seq, *draft[:3], cast("Any", told_of(draft))) for seq, draft in made]
 
     def check(self) -> None:
         """Whatever was said, it can be told again, put down and taken up."""
@@ -128,6 +129,11 @@ class Fold:
         if snapshot is not None:
             restored = View.restore(snapshot)
             assert known(restored) == known(self.view), "taken up again it is another session"
+
+
+def told_of(draft: Draft) -> bytes:
+    """The body that readers get: another one where not every one of them takes the line."""
+    return getattr(draft, "told", None) or draft.body
 
 
 def as_plain(event: Event) -> Message | LineRejected | None:
