@@ -20,7 +20,7 @@ from pilothouse.client.client import Client, Sink
 from pilothouse.client.options import Options
 from pilothouse.errors import PilothouseError
 from pilothouse.sessions.answers import Allow, Decline, Deny, Skip
-from pilothouse.sessions.contract import Question, Start, Status
+from pilothouse.sessions.contract import Event, Question, Start, Status
 from pilothouse.sessions.engine import SessionEngine
 from pilothouse.sessions.journal.contract import Journal
 from pilothouse.sessions.journal.sqlite import SqliteJournal
@@ -198,10 +198,13 @@ async def kept_lines(journal: Journal, session_id: str) -> list[bytes]:
 LINES = ("cli", "partial", "noise")
 
 
-def kept_bytes(event: Any) -> bytes:
-    """The line that an entry keeps: apart from its body where not every reader takes it."""
+def kept_bytes(event: Event) -> bytes:
+    """The line that an entry keeps: noise as a JSON string, and apart what that cannot carry."""
     raw = getattr(event, "raw", None)
-    return bytes(event.body if raw is None else raw)
+    if raw is not None:
+        return raw
+    body = bytes(event.body)
+    return json.loads(body).encode() if event.kind == "noise" else body
 
 
 async def read_by_mcp(client: MCPClient, findings: Findings, session_ids: list[str]) -> None:
