@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pilothouse.errors import ServerError
-from pilothouse.server import background, runtime
+from pilothouse.server import background, logs, runtime
 from pilothouse.server.background import connect, find_or_start
 from pilothouse.server.listening import address_of, bind
 from pilothouse.server.runtime import Lock, Running
@@ -81,6 +82,21 @@ async def test_it_outlives_the_face_that_started_it_and_has_nothing_of_its(
     log = machine.settings.state_dir / background.LOG_NAME
     assert standard_files(running.pid) == {"/dev/null", str(log)}
     assert log.stat().st_mode & 0o777 == 0o600
+
+
+async def test_its_log_is_begun_again_while_it_runs_when_it_has_grown_long(
+    machine: Machine,
+) -> None:
+    await face(machine)
+    log = machine.settings.state_dir / background.LOG_NAME
+    os.truncate(log, logs.LONGEST_LOG)
+    assert (await machine.run("stop")).code == 0
+    await machine.wait_free()
+    aside = log.with_suffix(".log.1")
+    assert "serving at " in aside.read_text()
+    assert log.stat().st_size < logs.LONGEST_LOG
+    assert json.loads(log.read_text().splitlines()[-1])["message"] == "ended"
+    assert {each.stat().st_mode & 0o777 for each in (log, aside)} == {0o600}
 
 
 async def test_it_ends_itself_when_it_was_idle(machine: Machine) -> None:

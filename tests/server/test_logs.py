@@ -5,14 +5,17 @@ from __future__ import annotations
 import io
 import json
 import logging
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pilothouse.server import logs
-from pilothouse.server.logs import REDACTED, Redaction, set_up
+from pilothouse.server.logs import LOG_NAME, REDACTED, Redaction, set_up
 
 TOKEN = "t0ken-of-the-server"
 
@@ -157,3 +160,46 @@ def test_what_is_named_as_a_secret_is_taken_out_whatever_it_is(log: Log) -> None
 def test_what_is_no_secret_stays(log: Log) -> None:
     log.logger.info("a short answer for /home/ada-lovelace, 15 tokens, see https://x.example/a@b")
     assert REDACTED not in log.stream.getvalue()
+
+
+# Writes lines to its stderr, and at last something that is no line of the log's.
+LOGS = """
+import logging, pathlib, subprocess, sys
+from pilothouse.server import logs
+logs.LONGEST_LOG = 20_000
+logs.set_up("info", logs.Redaction(), file=pathlib.Path(sys.argv[1]))
+for number in range(1000):
+    logging.info("line %d", number)
+print("printed", flush=True)
+subprocess.run(["sh", "-c", "echo of a child >&2"])
+"""
+
+
+def run_logging(log: Path, stderr: Path) -> None:
+    with stderr.open("ab") as output:
+        subprocess.run(
+            [sys.executable, "-c", LOGS, str(log)], stdout=output, stderr=output, check=True
+        )
+
+
+def test_a_log_has_a_length_and_everything_that_is_written_goes_to_the_new_one(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / LOG_NAME
+    run_logging(log, log)
+    aside = log.with_suffix(".log.1")
+    assert {each.name for each in tmp_path.iterdir()} == {log.name, aside.name}
+    assert max(log.stat().st_size, aside.stat().st_size) < 21_000
+    *lines, printed, of_a_child = (aside.read_text() + log.read_text()).splitlines()
+    assert (printed, of_a_child) == ("printed", "of a child")
+    numbers = [int(json.loads(line)["message"].split()[1]) for line in lines]
+    assert numbers == list(range(numbers[0], 1000))
+    assert log.stat().st_mode & 0o777 == 0o600
+
+
+def test_a_file_that_is_not_the_log_is_left_alone(tmp_path: Path) -> None:
+    log = tmp_path / LOG_NAME
+    log.write_text("an older server's")
+    run_logging(log, tmp_path / "elsewhere")
+    assert log.read_text() == "an older server's"
+    assert len((tmp_path / "elsewhere").read_text().splitlines()) == 1002

@@ -15,6 +15,7 @@ from pilothouse.errors import ServerError
 from pilothouse.settings import CONFIG_VARIABLE, Settings
 
 from . import runtime
+from .logs import LOG_NAME, open_log
 from .probing import answering, tls_context
 from .runtime import TAKEN
 
@@ -23,10 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["LOG_NAME", "Address", "connect", "find_or_start"]
 
-LOG_NAME: Final = "server.log"
 STARTS_WITHIN: Final = 60.0
 LOOK_AGAIN_AFTER: Final = 0.05
-LONGEST_LOG: Final = 10 * 1024 * 1024
 LOG_TAIL: Final = 4096
 
 # Those that end before we do are reaped here.
@@ -141,10 +140,7 @@ def _start(settings: Settings, env: Mapping[str, str]) -> _Child:
 
 def _appended(log: Path) -> BinaryIO:
     with runtime.usable(log):
-        if log.exists() and log.stat().st_size > LONGEST_LOG:
-            log.replace(log.with_suffix(".log.1"))
-        descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
-    return os.fdopen(descriptor, "ab")
+        return os.fdopen(open_log(log), "ab")
 
 
 def _command(settings: Settings) -> list[str]:

@@ -1,22 +1,27 @@
 """What the server says of itself on stderr: one JSON object a line, with secrets taken out.
 
 A warning that comes again and again is written once and then counted: what anybody can cause is to
-fill no disk.
+fill no disk. Where stderr is the log file of a server in the background, that is set aside when it
+has grown long, and another is begun in its place.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import re
 import sys
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Final, TextIO, cast
 
-__all__ = ["Lines", "Output", "Redaction", "set_up"]
+__all__ = ["LOG_NAME", "Lines", "Output", "Redaction", "open_log", "set_up"]
 
+STDOUT, STDERR = 1, 2
 REDACTED: Final = "[redacted]"
 SHORTEST_SECRET: Final = 8
 SECRET_VARIABLE: Final = re.compile(
@@ -36,6 +41,9 @@ PATTERNS: Final = re.compile(
     """,
     re.VERBOSE,
 )
+LOG_NAME: Final = "server.log"
+LONGEST_LOG: Final = 10 * 1024 * 1024
+"""Bytes of a log before it is set aside, in the place of the one before it."""
 REPEATS_S: Final = 60.0
 MOST_SEEN: Final = 1000
 """Different warnings that are remembered; beyond that the oldest is forgotten."""
@@ -162,11 +170,36 @@ def _origin(record: logging.LogRecord) -> object:
     return kind, at and (at.tb_frame.f_code, at.tb_lineno)
 
 
-class Output(logging.StreamHandler[TextIO]):
-    """Writes lines to a stream."""
+def open_log(path: Path) -> int:
+    """Open a log to append to, for its user alone; one that is too long is set aside first."""
+    if path.exists() and path.stat().st_size > LONGEST_LOG:
+        path.replace(path.with_suffix(".log.1"))
+    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
 
-    def __init__(self, stream: TextIO) -> None:
+
+def renew_log(path: Path) -> None:
+    """Begin another log where stdout or stderr is this one, and it is too long.
+
+    Whatever else of this process writes there goes along: the descriptors become the new file's.
+    """
+    with suppress(OSError):
+        if os.fstat(STDERR).st_size <= LONGEST_LOG:
+            return
+        long = path.stat()
+        there = [each for each in (STDOUT, STDERR) if os.path.samestat(os.fstat(each), long)]
+        if there:
+            descriptor = open_log(path)
+            for each in there:
+                os.dup2(descriptor, each)
+            os.close(descriptor)
+
+
+class Output(logging.StreamHandler[TextIO]):
+    """Writes lines to a stream; `file` is what the stream may lead to."""
+
+    def __init__(self, stream: TextIO, file: Path | None = None) -> None:
         super().__init__(stream)
+        self._file = file
         self._repeats = Repeats()
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -174,6 +207,8 @@ class Output(logging.StreamHandler[TextIO]):
             super().emit(each)
         if self._repeats.passes(record):
             super().emit(record)
+            if self._file is not None:
+                renew_log(self._file)
 
     def close(self) -> None:
         for each in self._repeats.ended(all_of_them=True):
@@ -181,9 +216,14 @@ class Output(logging.StreamHandler[TextIO]):
         super().close()
 
 
-def set_up(level: str, redaction: Redaction, stream: TextIO | None = None) -> logging.Handler:
-    """Let every logger of the process write lines to the stream; stderr if none is given."""
-    handler = Output(sys.stderr if stream is None else stream)
+def set_up(
+    level: str, redaction: Redaction, stream: TextIO | None = None, *, file: Path | None = None
+) -> logging.Handler:
+    """Let every logger of the process write lines to the stream; stderr if none is given.
+
+    If stderr is `file`, its length is seen to.
+    """
+    handler = Output(sys.stderr if stream is None else stream, file)
     handler.setFormatter(Lines(redaction))
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -24,7 +24,7 @@ from .attendance import Attendance
 from .engines import open_with_doors
 from .idling import wait_unneeded
 from .listening import address_of, bind, check_exposure, hosts_of
-from .logs import Redaction, set_up
+from .logs import LOG_NAME, Redaction, set_up
 from .mcp import McpOverHttp
 from .simulating import choose
 
@@ -62,7 +62,7 @@ async def serve(
     stopping = asyncio.Event()
     with _signals(stopping), _held_lock(folder):
         token = runtime.token(state)
-        set_up(settings.log_level, Redaction([token], env))
+        set_up(settings.log_level, Redaction([token], env), file=state / LOG_NAME)
         with bind(settings.host, settings.port) as listener:
             choice = choose(settings, env)
             if choice.note:
