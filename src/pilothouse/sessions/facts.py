@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field
 
-from pilothouse.client.turns import MAX_COST_USD, Rest
+from pilothouse.client.turns import Rest
 
 from .activity import Activity, headline
 from .contract import (
@@ -255,7 +255,6 @@ def decode_facts(body: bytes) -> Facts:
         raise ValueError(f"no snapshot of this version: {error}") from error
     if facts.format != FORMAT:
         raise ValueError(f"a snapshot of format {facts.format}, not {FORMAT}")
-    facts.cost_usd = min(facts.cost_usd, MAX_COST_USD)
     return facts
 
 
