@@ -5,11 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.client.turns import MAX_COST_USD, Turn, TurnTracker, classify
+from pilothouse.client.turns import MAX_COST_USD, Followed, Turn, TurnTracker, classify
 from pilothouse.protocol import LineRejected, Message, ResultMessage, UserMessage, decode
 from pilothouse.protocol.wire import encode_json
 
@@ -299,13 +300,19 @@ def test_every_versions_ending_is_classified(
     assert classify(ended, interrupted=interrupted)[0] == outcome
 
 
-def test_a_tracker_goes_on_from_a_rest_as_if_it_had_seen_everything() -> None:
+def written_down(tracker: TurnTracker) -> TurnTracker:
+    """The tracker as another process goes on with it."""
+    body = msgspec.json.encode(tracker.followed())
+    return TurnTracker.going_on(msgspec.json.decode(body, type=Followed))
+
+
+def test_a_tracker_goes_on_as_if_it_had_seen_everything() -> None:
     tracker = TurnTracker()
     tracker.receive([state("running"), BEGUN, result(total_cost_usd=2.0), state("idle")])
-    rest = tracker.rest()
-    assert rest is not None
-    resumed = TurnTracker.resting(rest)
-    assert (resumed.idle, resumed.reports_idle, resumed.rest()) == (True, True, rest)
+    assert tracker.followed().is_resting
+    resumed = written_down(tracker)
+    assert (resumed.idle, resumed.reports_idle) == (True, True)
+    assert resumed.followed() == tracker.followed()
     (turn,) = resumed.receive([BEGUN, result(total_cost_usd=2.5)])
     assert turn.cost_usd == 0.5
 
@@ -321,11 +328,19 @@ def test_a_tracker_goes_on_from_a_rest_as_if_it_had_seen_everything() -> None:
         [message("system", subtype="task_notification", task_id="k")],
     ],
 )
-def test_there_is_no_rest_while_more_is_known_than_it_can_tell(under_way: list[Message]) -> None:
+def test_what_is_under_way_is_known_to_whoever_goes_on(under_way: list[Message]) -> None:
     tracker = TurnTracker()
-    assert tracker.rest() is not None
+    assert tracker.followed().is_resting
+    tracker.prompt_sent("p")
     tracker.receive(under_way)
-    assert tracker.rest() is None
+    assert not tracker.followed().is_resting
+    resumed = written_down(tracker)
+    assert resumed.followed() == tracker.followed()
+    assert resumed.waiting_on() == tracker.waiting_on()
+    ended = [echo("p"), result()]
+    assert [turn.prompts for turn in resumed.receive(ended)] == [
+        turn.prompts for turn in tracker.receive(ended)
+    ]
 
 
 def test_the_tools_of_an_agent_end_with_the_turn_unless_it_runs_beside_it() -> None:
@@ -427,7 +442,7 @@ def test_a_turn_that_loses_another_line_ends_with_its_result() -> None:
     (turn,) = tracker.receive([result(), state("idle")])
     assert (turn.outcome, turn.prompts) == ("finished", ("a",))
     assert tracker.idle
-    assert tracker.rest() is not None
+    assert tracker.followed().is_resting
 
 
 def test_what_is_lost_between_two_turns_is_no_result_of_the_next() -> None:

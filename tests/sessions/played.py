@@ -20,7 +20,7 @@ from unittest.mock import patch
 from pilothouse.client.client import Client, Sink
 from pilothouse.client.options import Options
 from pilothouse.errors import JournalError, Refused, SessionEnded
-from pilothouse.sessions import session
+from pilothouse.sessions import life, session
 from pilothouse.sessions.answers import Answer
 from pilothouse.sessions.contract import Answered, Batch, Event, Question, Say, Start
 from pilothouse.sessions.engine import SessionEngine
@@ -338,7 +338,8 @@ async def staged(folder: Path, *, modern: bool = True, **flags: Any) -> AsyncGen
     errors = _Errors(stage.failures)
     log.addHandler(errors)
     # A turn of a played CLI begins when its author says so, and not because of an interrupt.
-    with patch.object(session, "BEGIN_WITHIN_S", 0.0):
+    # And a snapshot is taken so often that a restart goes on from one in the middle of a turn.
+    with patch.object(session, "BEGIN_WITHIN_S", 0.0), patch.object(life, "SAVED_EVERY", 3):
         await stage.open()
         try:
             yield stage

@@ -21,7 +21,7 @@ from pilothouse.client.options import Options
 from pilothouse.doors.door import Doors
 from pilothouse.doors.runners import Runners
 from pilothouse.errors import JournalError
-from pilothouse.sessions import session
+from pilothouse.sessions import life, session
 from pilothouse.sessions.carriage import Carriage
 from pilothouse.sessions.contract import Event
 from pilothouse.sessions.engine import SessionEngine
@@ -314,7 +314,8 @@ async def relayed(
     errors = _Errors(stage.failures)
     log.addHandler(errors)
     # A turn of a played CLI begins when its author says so, and not because of an interrupt.
-    with patch.object(session, "BEGIN_WITHIN_S", 0.0):
+    # And a snapshot is taken so often that a restart goes on from one in the middle of a turn.
+    with patch.object(session, "BEGIN_WITHIN_S", 0.0), patch.object(life, "SAVED_EVERY", 3):
         await stage.open()
         try:
             yield stage

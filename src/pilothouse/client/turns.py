@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from pilothouse.protocol import (
@@ -46,8 +46,9 @@ from pilothouse.protocol import (
 __all__ = [
     "MAX_COST_USD",
     "BackgroundTask",
+    "Followed",
+    "OpenTool",
     "Outcome",
-    "Rest",
     "Stalled",
     "Turn",
     "TurnTracker",
@@ -125,20 +126,38 @@ class Stalled:
     waiting_on: WaitingOn
 
 
-@dataclass(frozen=True, slots=True)
-class Rest:
-    """All there is to know of a CLI between two turns."""
+@dataclass(slots=True)
+class OpenTool:
+    """A tool that was called and has not given a result."""
 
-    state: str | None
-    """What it said of itself last; None where it says nothing."""
-    cost_usd: float
-    """Its total so far."""
+    name: str
+    in_subagent: bool
 
 
 @dataclass(slots=True)
-class _OpenTool:
-    name: str
-    in_subagent: bool
+class Followed:
+    """All that a tracker knows of a CLI: plain data, which can be written down and read again."""
+
+    state: str | None = None
+    """What it said of itself last; None where it says nothing."""
+    cost_usd: float = 0.0
+    """Its total so far."""
+    running: bool = False
+    tasks: dict[str, BackgroundTask] = field(default_factory=dict[str, BackgroundTask])
+    tools: dict[str, OpenTool] = field(default_factory=dict[str, OpenTool])
+    unanswered: dict[str, bool] = field(default_factory=dict[str, bool])
+    """The prompts it has, and whether it will echo them."""
+    echoed: list[str] = field(default_factory=list[str])
+    interrupted: bool = False
+    unasked: bool = False
+    spoken: bool = False
+    lost: bool = False
+    retry: str = ""
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether it is between two turns, and nothing is noted for the next."""
+        return self == Followed(self.state, self.cost_usd)
 
 
 class TurnTracker:
@@ -147,7 +166,7 @@ class TurnTracker:
     def __init__(self) -> None:
         self.running = False
         self.tasks: dict[str, BackgroundTask] = {}
-        self.tools: dict[str, _OpenTool] = {}
+        self.tools: dict[str, OpenTool] = {}
         self._unanswered: dict[str, bool] = {}
         self._echoed: list[str] = []
         self._state: str | None = None
@@ -155,7 +174,7 @@ class TurnTracker:
         self._unasked = False
         self._spoken = False
         self._lost = False
-        self._retry: ApiRetryMessage | None = None
+        self._retry = ""
         self._cost = 0.0
         self._ended: list[Turn] = []
         self._follow: dict[type[Any], Callable[[Any], None]] = {
@@ -175,17 +194,34 @@ class TurnTracker:
         }
 
     @classmethod
-    def resting(cls, rest: Rest) -> TurnTracker:
-        """Go on with a CLI that was between two turns."""
+    def going_on(cls, followed: Followed) -> TurnTracker:
+        """Go on where another tracker was."""
         tracker = cls()
-        tracker._state, tracker._cost = rest.state, rest.cost_usd
+        tracker.running = followed.running
+        tracker.tasks, tracker.tools = dict(followed.tasks), dict(followed.tools)
+        tracker._unanswered, tracker._echoed = dict(followed.unanswered), list(followed.echoed)
+        tracker._state, tracker._cost = followed.state, followed.cost_usd
+        tracker._interrupted, tracker._unasked = followed.interrupted, followed.unasked
+        tracker._spoken, tracker._lost = followed.spoken, followed.lost
+        tracker._retry = followed.retry
         return tracker
 
-    def rest(self) -> Rest | None:
-        """What `resting` goes on from; None while there is more to know than that."""
-        under_way = self.running or self.tasks or self.tools or self._unanswered or self._echoed
-        noted = self._interrupted or self._unasked or self._spoken or self._retry
-        return None if under_way or noted else Rest(self._state, self._cost)
+    def followed(self) -> Followed:
+        """What `going_on` needs."""
+        return Followed(
+            state=self._state,
+            cost_usd=self._cost,
+            running=self.running,
+            tasks=dict(self.tasks),
+            tools=dict(self.tools),
+            unanswered=dict(self._unanswered),
+            echoed=list(self._echoed),
+            interrupted=self._interrupted,
+            unasked=self._unasked,
+            spoken=self._spoken,
+            lost=self._lost,
+            retry=self._retry,
+        )
 
     @property
     def follows(self) -> Collection[type[Any]]:
@@ -245,18 +281,11 @@ class TurnTracker:
         if self.running or self._unanswered:
             if self.tools:
                 return WaitingOn("tool", ", ".join(tool.name for tool in self.tools.values()))
-            return WaitingOn("api", self._retry_text())
+            return WaitingOn("api", self._retry or "the model's answer")
         if self.tasks:
             names = (task.description or task.kind for task in self.tasks.values())
             return WaitingOn("background", ", ".join(names))
         return None
-
-    def _retry_text(self) -> str:
-        if self._retry is None:
-            return "the model's answer"
-        retry = self._retry
-        cause = retry.error_status or "no connection"
-        return f"retry {retry.attempt} of {retry.max_retries} after {retry.error} ({cause})"
 
     # One step per kind of message
 
@@ -283,15 +312,17 @@ class TurnTracker:
             self.lines_lost()
 
     def _api_retry(self, message: ApiRetryMessage) -> None:
-        self._retry = message
+        cause = message.error_status or "no connection"
+        times = f"retry {message.attempt} of {message.max_retries}"
+        self._retry = f"{times} after {message.error} ({cause})"
 
     def _assistant(self, message: AssistantMessage) -> None:
-        self._retry = None
+        self._retry = ""
         self._spoken |= message.parent_tool_use_id is None
         for block in message.content:
             if isinstance(block, ToolUseBlock):
                 inner = message.parent_tool_use_id is not None
-                self.tools[block.id] = _OpenTool(block.name, inner)
+                self.tools[block.id] = OpenTool(block.name, inner)
 
     def _user(self, message: UserMessage) -> None:
         if message.is_replay:
@@ -343,7 +374,7 @@ class TurnTracker:
     def _begin_anew(self) -> None:
         self._echoed.clear()
         self._spoken = self._interrupted = self._unasked = self._lost = False
-        self._retry = None
+        self._retry = ""
         # An agent that was killed writes no results for the tools it had open.
         agents = self.tools.items() if self.tasks else ()
         self.tools = {key: tool for key, tool in agents if tool.in_subagent}

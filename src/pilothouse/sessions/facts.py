@@ -1,4 +1,4 @@
-"""What is known of a session while nothing runs, and how it is told: a snapshot's body."""
+"""What is known of a session, and how it is told: a snapshot's body."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field
 
-from pilothouse.client.turns import Rest
+from pilothouse.client.turns import Followed
 
 from .activity import Activity, headline
 from .contract import (
@@ -34,8 +34,9 @@ from .machine import INITIAL, Signal
 
 __all__ = ["Ending", "Facts", "QueuedPrompt", "decode_facts", "encode_facts", "text_of"]
 
-FORMAT: Final = 1
-"""The snapshots this version writes and reads; any other is folded anew."""
+AT_REST: Final = 1
+UNDER_WAY: Final = 2
+"""The formats of snapshots. Earlier versions read only those of sessions at rest."""
 
 
 class QueuedPrompt(Struct):
@@ -73,7 +74,7 @@ class Ending(Struct, frozen=True):
 
 
 class Facts(Struct, omit_defaults=True):
-    """What can be written down while nothing runs."""
+    """What can be written down."""
 
     session_id: str
     format: int = 0
@@ -127,8 +128,19 @@ class Facts(Struct, omit_defaults=True):
     """Those that take an answer, oldest first: open ones, and ones whose CLI died before."""
     activity: Activity = field(default_factory=Activity)
     ending: Ending = Ending()
-    rest: Rest | None = None
+    queued: dict[str, QueuedPrompt] = field(default_factory=dict[str, QueuedPrompt])
+    """Messages that no turn has taken yet, in order; those the CLI does not have are unsent."""
+    expects_cli: bool = False
+    """What is queued waits for a CLI that is alive or being started."""
+    followed: Followed | None = field(default=None, name="rest")
     """In a snapshot: the CLI that is alive."""
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether nothing runs, is asked or queued."""
+        if self.queued or self.state == "awaiting_input":
+            return False
+        return self.followed is None or self.followed.is_resting
 
     @property
     def open_questions(self) -> list[Question]:
@@ -239,7 +251,7 @@ _encoder = msgspec.json.Encoder()
 
 def encode_facts(facts: Facts) -> bytes | None:
     """The facts as JSON; None where a text has what JSON cannot carry, a lone surrogate."""
-    facts.format = FORMAT
+    facts.format = AT_REST if facts.is_resting else UNDER_WAY
     kept = Facts(**{name: getattr(facts, name) for name in Facts.__struct_fields__})
     try:
         return _encoder.encode(kept)
@@ -253,8 +265,8 @@ def decode_facts(body: bytes) -> Facts:
         facts = _decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"no snapshot of this version: {error}") from error
-    if facts.format != FORMAT:
-        raise ValueError(f"a snapshot of format {facts.format}, not {FORMAT}")
+    if facts.format not in (AT_REST, UNDER_WAY):
+        raise ValueError(f"a snapshot of format {facts.format}")
     return facts
 
 

@@ -11,7 +11,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from pilothouse.client.client import Client
 from pilothouse.client.turns import Turn
@@ -32,6 +32,7 @@ from .facts import QueuedPrompt
 from .journal.contract import KeyRow, Posted
 from .launching import check_directories, client_options, permitted_directory
 from .passages import Passage
+from .scribe import PIECES_ALONE
 from .services import Services
 from .view import View
 from .writers import Writer
@@ -39,6 +40,9 @@ from .writers import Writer
 __all__ = ["Life", "first_unsent"]
 
 log = logging.getLogger("pilothouse")
+
+SAVED_EVERY: Final = 10_000
+"""Lines of a turn after which a snapshot is taken: a restart reads no more, in about 0.2 s."""
 
 
 class Life(ABC):
@@ -62,6 +66,8 @@ class Life(ABC):
         self._ended = asyncio.Event()
         self._ended.set()
         self._unsaved = False
+        """A turn has ended since the last snapshot."""
+        self._unsaved_lines = 0
         self._pruned = view.last_turn_range[1]
 
     # What it is
@@ -366,8 +372,11 @@ class Life(ABC):
             self._prune()
         if turns or self._idle_timer is not None or not self.view.busy:
             self._follow_idleness()
-        if self._unsaved and self.view.idle:
+        if kinds != PIECES_ALONE:
+            self._unsaved_lines += len(events)
+        if (self._unsaved and self.view.idle) or self._unsaved_lines >= SAVED_EVERY:
             self._unsaved = not self._scribe.save(self.view)
+            self._unsaved_lines = 0
 
     def ended(self, error: SessionEnded) -> None:
         """Note how the CLI ended. Whoever closed it waits for this."""

@@ -31,7 +31,7 @@ from .journal.contract import Changes, CostRow, Draft, Journal, KeyRow, Posted, 
 from .questions import closed, decided
 from .view import View, record_of
 
-__all__ = ["Scribe", "day_of", "now_ms"]
+__all__ = ["PIECES_ALONE", "Scribe", "day_of", "now_ms"]
 
 
 def now_ms() -> int:
@@ -98,7 +98,7 @@ class Scribe:
         session_id = view.session_id
         lines = [_raw(event) for event in events]
         plain = are_strict(lines)
-        if plain and kinds == _PIECES_ALONE:
+        if plain and kinds == PIECES_ALONE:
             pieces = [Draft(session_id, PARTIAL, at, line) for line in lines]
             self._journal.post(pieces, Changes(received=received) if received else None)
             view.skip(first + len(events) - 1, at)
@@ -155,7 +155,8 @@ class Scribe:
         return Changes(costs=costs, received=received)
 
 
-_PIECES_ALONE: set[type[Any]] = {StreamEvent}
+PIECES_ALONE: set[type[Any]] = {StreamEvent}
+"""The kinds of a batch that has nothing but pieces of messages."""
 
 
 def _raw(event: Message | LineRejected) -> bytes:

@@ -1,7 +1,7 @@
 """What is known of a session, folded from its journal entries alone.
 
-    Facts   what can be written down between turns: a snapshot's body
-      View  the facts, and what is followed while a CLI works
+    Facts   what can be written down: a snapshot's body
+      View  the facts, and how they are followed
 
 Live, the engine feeds each entry as it posts it; after a restart the same fold runs over the
 snapshot and the entries after it. So nothing here may come from anywhere but an entry: no clock,
@@ -97,13 +97,9 @@ _TASKS: Final = frozenset(
 class View(Facts):
     """A session as it stands after the last entry."""
 
-    queued: dict[str, QueuedPrompt] = field(default_factory=dict[str, QueuedPrompt])
-    """Messages that no turn has taken yet, in order; those the CLI does not have are unsent."""
     unrecorded: list[Turn] = field(default_factory=list[Turn])
     """Turns that ended and whose `turn.ended` has not come yet."""
     tracker: TurnTracker | None = None
-    expects_cli: bool = False
-    """What is queued waits for a CLI that is alive or being started."""
 
     def __post_init__(self) -> None:
         # Also a snapshot may have one that an older version took from a CLI.
@@ -149,11 +145,10 @@ class View(Facts):
     # Snapshots
 
     def snapshot(self) -> Snapshot | None:
-        """All of it, if that can be told now: nothing runs, is asked or queued."""
-        self.rest = self.tracker.rest() if self.tracker is not None else None
-        told = self.tracker is None or self.rest is not None
-        if not told or self.queued or self.unrecorded or self.state == "awaiting_input":
+        """All of it; None in the moment between a turn's end and the record of it."""
+        if self.unrecorded:
             return None
+        self.followed = self.tracker.followed() if self.tracker is not None else None
         body = encode_facts(self)
         if body is None:
             return None
@@ -165,8 +160,8 @@ class View(Facts):
         facts = decode_facts(snapshot.body)
         view = cls(**{name: getattr(facts, name) for name in Facts.__struct_fields__})
         view.last_seq = snapshot.upto
-        if facts.rest is not None:
-            view.tracker = TurnTracker.resting(facts.rest)
+        if facts.followed is not None:
+            view.tracker = TurnTracker.going_on(facts.followed)
         return view
 
     # Folding
