@@ -115,8 +115,10 @@ def _read(file: Path) -> dict[str, Entry]:
         return msgspec.json.decode(file.read_bytes(), type=dict[str, Entry])
     except FileNotFoundError:
         return {}
-    except (OSError, msgspec.MsgspecError) as error:
-        raise ServerError(f"the runners' names cannot be read from {file}: {error}") from error
+    except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        told = f"the runners' names cannot be read from {file}: {reason}"
+        raise ServerError(f"{told}; put back a copy, or delete it and add them again") from error
 
 
 def _write(file: Path, entries: dict[str, Entry]) -> None:

@@ -36,9 +36,9 @@ def guard_of(folder: Path) -> int | None:
     """The guard of a relay that was killed: one that ends in order takes its file away."""
     try:
         pid = json.loads((folder / registry.NAME).read_bytes())["guard_pid"]
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    return pid if isinstance(pid, int) else None
+    return pid if type(pid) is int and 0 < pid < 1 << 31 else None
 
 
 def last_words(folder: Path) -> str:

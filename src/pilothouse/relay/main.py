@@ -16,11 +16,16 @@ from .relay import Assignment, Relay
 from .spool import DEFAULT_LIMIT
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Sequence
 
 __all__ = ["main"]
 
 USAGE_ERROR = 2
+
+
+class CannotRun(Exception):
+    """Something on this machine stands in the way."""
 
 
 def main(
@@ -41,7 +46,7 @@ def main(
     try:
         door = _door(chosen)
         assignment = _assignment(chosen, command, held)
-    except (addresses.BadAddress, tokens.TokenRefused, OSError) as error:
+    except (addresses.BadAddress, tokens.TokenRefused, CannotRun, OSError) as error:
         sys.stderr.write(f"pilothouse relay: {error}\n")
         return USAGE_ERROR
     return Relay(assignment, door, pace).run()
@@ -88,10 +93,18 @@ def _seconds(text: str) -> float:
 
 def _door(chosen: argparse.Namespace) -> Door:
     target = addresses.parse(chosen.connect, chosen.session)
-    tls = tls_context(chosen.ca) if target.secure else None
+    tls = _tls(chosen.ca) if target.secure else None
     by_fd = chosen.token_fd is not None
     token = tokens.from_fd(chosen.token_fd) if by_fd else tokens.from_file(chosen.token_file)
     return Door(target, token, tls)
+
+
+def _tls(ca: str | None) -> ssl.SSLContext:
+    try:
+        return tls_context(ca)
+    except OSError as error:
+        told = f"no authorities in {ca}: {error.strerror or error}"
+        raise CannotRun(f"{told}; name a PEM file with --ca") from None
 
 
 def _assignment(chosen: argparse.Namespace, command: list[str], held: Sequence[int]) -> Assignment:
@@ -111,5 +124,9 @@ def _assignment(chosen: argparse.Namespace, command: list[str], held: Sequence[i
 def _folder(given: Path | None, run: str) -> Path:
     """The spool's folder, closed to everybody else."""
     folder = given or folders.state() / "relays" / run.replace(os.sep, "_")
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        told = f"{folder} cannot be used: {error.strerror}"
+        raise CannotRun(f"{told}; name another with --spool") from None
     return folder.absolute()

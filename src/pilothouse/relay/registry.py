@@ -84,9 +84,11 @@ def alive(path: Path) -> Found | None:
     try:
         given = json.loads(file.read_bytes())
         found = Found(**{name: given[name] for name in Found._fields})
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-    return found if started_at(found.relay_pid) == found.started else None
+    # A signal to a number below 1 would go to many processes.
+    is_pid = type(found.relay_pid) is int and 0 < found.relay_pid < 1 << 31
+    return found if is_pid and started_at(found.relay_pid) == found.started else None
 
 
 def started_at(pid: int) -> int | None:

@@ -88,12 +88,17 @@ def _tls(ca: str | None) -> ssl.SSLContext:
     try:
         return tls_context(ca)
     except OSError as error:
-        raise CannotRun(f"no authorities in {ca}: {error.strerror or error}") from error
+        told = f"no authorities in {ca}: {error.strerror or error}"
+        raise CannotRun(f"{told}; name a PEM file with --ca") from error
 
 
 def _folder(given: Path | None) -> Path:
     folder = (given or folders.state() / "runner").absolute()
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        told = f"{folder} cannot be used: {error.strerror}"
+        raise CannotRun(f"{told}; name another with --state") from None
     return folder
 
 

@@ -14,9 +14,10 @@ import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final
+from urllib.parse import urlsplit
 
-from msgspec import DecodeError, Struct, json
+from msgspec import DecodeError, Meta, Struct, json
 
 from pilothouse.errors import ServerError
 from pilothouse.settings import Settings
@@ -54,14 +55,17 @@ class AlreadyServed(ServerError):
 
 
 class Running(Struct, frozen=True, kw_only=True):
-    """A server, as it describes itself to its user's other programs."""
+    """A server, as it describes itself to its user's other programs.
 
-    address: str
+    What is read from a file is held to this: a signal to a pid below 1 would go to many processes.
+    """
+
+    address: Annotated[str, Meta(pattern=r"^https?://(\[[0-9a-fA-F:.]+\]|[\w.-]+):\d{1,5}\Z")]
     """As a URL: http://127.0.0.1:8137."""
-    token: str
-    pid: int
+    token: Annotated[str, Meta(pattern=r"^[!-~]+\Z")]
+    pid: Annotated[int, Meta(ge=1, le=2**31 - 1)]
     version: str
-    started_at: int
+    started_at: Annotated[int, Meta(ge=0, le=2**45)]
 
 
 @contextmanager
@@ -180,8 +184,10 @@ def _read(path: Path) -> Running | None:
     except FileNotFoundError:
         return None
     try:
-        return json.decode(text, type=Running)
-    except DecodeError:
+        running = json.decode(text, type=Running)
+        # Raises for one that there is not.
+        return running if urlsplit(running.address).port else None
+    except (DecodeError, ValueError, RecursionError):
         return None
 
 
@@ -211,14 +217,19 @@ def token(folder: Path) -> str:
 def _read_private(path: Path) -> bytes:
     """What is in a file of the user's that nobody else may read."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        # Without O_NONBLOCK a named pipe would be waited for until somebody writes to it.
+        flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        descriptor = os.open(path, flags)
     except FileNotFoundError:
         raise
     except OSError as error:
         told = "it is a link" if path.is_symlink() else error.strerror
         raise ServerError(f"{path} cannot be read: {told}; delete it") from None
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(descriptor)
+        raise ServerError(f"{path} is no file; delete it")
     with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(descriptor)
         if found.st_uid != os.getuid():
             raise ServerError(f"{path} belongs to another user; delete it")
         if stat.S_IMODE(found.st_mode) & 0o077:

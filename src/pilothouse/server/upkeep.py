@@ -160,7 +160,7 @@ def _text(file: Path) -> str:
         return file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise PolicyError(f"{file} cannot be read: {reason}") from None
+        raise PolicyError(f"{file} cannot be read: {reason}; name a file of text") from None
 
 
 def _differences(run: DryRun) -> list[str]:

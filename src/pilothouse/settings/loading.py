@@ -167,14 +167,17 @@ def _file_text(env: Mapping[str, str], file: Path | None) -> tuple[Path, str]:
         raise SettingError(f"{path}: there is no such file; create it, or name another") from None
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise SettingError(f"{path}: the settings cannot be read: {reason}") from None
+        told = f"{path}: the settings cannot be read: {reason}"
+        raise SettingError(f"{told}; correct that, or name another file with --config") from None
 
 
 def _parsed_file(path: Path, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SettingError(f"{path}: this is not TOML: {error}") from None
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
+        told = f"{path}: this is not TOML: {reason}"
+        raise SettingError(f"{told}; correct that, or name another file with --config") from None
 
 
 def _line_of(name: str, text: str) -> int:
