@@ -354,3 +354,24 @@ def fill_disk(machine: Machine, pid: int) -> None:
     files = machine.settings.state_dir.rglob("journal.db*")
     limit = max(file.stat().st_size for file in files)
     resource.prlimit(pid, resource.RLIMIT_FSIZE, (limit, limit))
+
+
+async def test_all_it_makes_is_for_its_user_alone_whatever_the_umask(machine: Machine) -> None:
+    before = os.umask(0)
+    try:
+        await machine.serve()
+    finally:
+        os.umask(before)
+    async with client(machine) as http:
+        work = machine.folder / "work"
+        work.mkdir()
+        request = {"prompt": "Write a file.", "cwd": str(work)}
+        started = (await http.post("/api/sessions", json=request)).raise_for_status().json()
+        path = f"/api/sessions/{started['session_id']}"
+        await settled(http, path)
+        (await http.get("/api/sessions")).raise_for_status()
+        made = {each: each.lstat().st_mode for each in (machine.folder / "home").rglob("*")}
+        (await http.post(f"{path}/stop")).raise_for_status()
+    names = {each.name for each in made}
+    assert {"journal.db", "relays", "relay.json", "token", "server.lock", ".pilothouse"} <= names
+    assert {str(each): oct(mode) for each, mode in made.items() if mode & 0o077} == {}

@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from pilothouse.errors import ServerError
+from pilothouse.folders import make_private
 
 __all__ = ["NAME", "Entry", "Roster"]
 
@@ -123,7 +124,7 @@ def _read(file: Path) -> dict[str, Entry]:
 
 def _write(file: Path, entries: dict[str, Entry]) -> None:
     """Replace the file, complete or not at all."""
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(file.parent)
     part = file.with_name(f"{file.name}.part")
     part.unlink(missing_ok=True)
     fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)

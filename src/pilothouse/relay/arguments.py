@@ -7,6 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pilothouse.folders import make_private
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -19,7 +21,7 @@ def place(argv: Sequence[str], files: Mapping[str, str], folder: Path) -> list[s
     """Write the files, and name them in the place of those whose text they have."""
     here: dict[str, str] = {}
     if files:
-        (folder / NAME).mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(folder / NAME)
     for number, (path, text) in enumerate(files.items()):
         own = folder / NAME / f"{number}{Path(path).suffix}"
         fd = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pilothouse.folders import make_private
+
 from . import addresses, folders, tokens
 from .courier import Door
 from .link import tls_context
@@ -125,8 +127,7 @@ def _folder(given: Path | None, run: str) -> Path:
     """The spool's folder, closed to everybody else."""
     folder = given or folders.state() / "relays" / run.replace(os.sep, "_")
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return make_private(folder).absolute()
     except OSError as error:
         told = f"{folder} cannot be used: {error.strerror}"
         raise CannotRun(f"{told}; name another with --spool") from None
-    return folder.absolute()

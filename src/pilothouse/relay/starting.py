@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
 import pilothouse
+from pilothouse.folders import make_private
 from pilothouse.transport.base import SpawnFailed
 
 from . import arguments, registry
@@ -56,7 +57,7 @@ def start(
     options += ["--spool-limit", str(spool_limit)] if spool_limit else []
     token_fd = _token_pipe(token)
     try:
-        spool.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(spool)
         command = arguments.place(argv, files, spool.absolute())
         words = [*options, "--token-fd", str(token_fd), "--", *command]
         return _detach(words, env, cwd, spool / LOG_NAME, token_fd, hold)

@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
+from pilothouse.folders import make_private
 from pilothouse.relay import addresses, folders, tokens
 from pilothouse.relay.link import tls_context
 from pilothouse.relay.pace import PACE, Pace
@@ -95,11 +96,10 @@ def _tls(ca: str | None) -> ssl.SSLContext:
 def _folder(given: Path | None) -> Path:
     folder = (given or folders.state() / "runner").absolute()
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return make_private(folder)
     except OSError as error:
         told = f"{folder} cannot be used: {error.strerror}"
         raise CannotRun(f"{told}; name another with --state") from None
-    return folder
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
+from pilothouse.folders import make_private
 from pilothouse.relay import registry, starting
 from pilothouse.relay.deaths import Watch, guard_of, last_words
 from pilothouse.relay.ending import Ending
@@ -53,7 +54,7 @@ class Relays:
 
     def adopt(self) -> None:
         """Look after the relays that are there, and clear away what others have left."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(self._folder)
         for folder in sorted(self._folder.iterdir()):
             if (found := registry.alive(folder)) is not None:
                 self._keep(found)

@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from msgspec import DecodeError, Meta, Struct, json
 
 from pilothouse.errors import ServerError
+from pilothouse.folders import make_private
 from pilothouse.settings import Settings
 
 __all__ = [
@@ -130,8 +131,7 @@ def _lock(descriptor: int, how: int) -> bool:
 def keep_private(folder: Path, name: str) -> Path:
     """The folder, made if it is not there, and refused if others could use it."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        found = folder.stat()
+        found = make_private(folder).stat()
     except OSError as error:
         told = f"{folder} cannot be used as {name}: {error.strerror}"
         raise ServerError(f"{told}; set {name} to a folder of your own") from None

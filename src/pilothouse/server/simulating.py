@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import structs
 
 from pilothouse.errors import ServerError
+from pilothouse.folders import make_private
 from pilothouse.settings import Settings
 
 from .runtime import usable
@@ -98,7 +99,7 @@ def _simulator(settings: Settings, env: Mapping[str, str], note: str) -> Choice:
     places = {"HOME": str(home), "CLAUDE_CONFIG_DIR": str(config)}
     with usable(folder):
         for each in (folder, home, config):
-            each.mkdir(mode=0o700, parents=True, exist_ok=True)
+            make_private(each)
         # One that is there already may be open to others.
         folder.chmod(0o700)
         cli = simulator_executable(folder / "bin", places)

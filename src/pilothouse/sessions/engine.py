@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
+from pilothouse.folders import make_private
 from pilothouse.settings import Settings
 
 from .answering import Answering
@@ -37,7 +38,7 @@ class SessionEngine(Answering, Hosting, Controlling, Reporting, Machines):
     ) -> Self:
         """Open the journal, tell every session again, and note what ended while nobody looked."""
         if journal is None:
-            settings.state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(settings.state_dir)
             journal = await SqliteJournal.open(settings.state_dir / "journal.db")
         engine = cls(settings, journal, **parts)
         await engine.recover()

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Final
 
 from pilothouse.errors import NotNow, SessionTaken
+from pilothouse.folders import make_private
 
 from .contract import is_id
 
@@ -76,7 +77,7 @@ class Writers:
     def acquire(self, session_id: str) -> Writer:
         """Become the session's writer; `SessionTaken` names the process that is."""
         try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_private(self._folder)
             self._tidy_once()
             return self._acquire(session_id)
         except OSError as error:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
+from pilothouse.folders import make_private
 from pilothouse.protocol.wire import encode_json
 from pilothouse.simulator import facts
 from pilothouse.simulator.clock import timestamp
@@ -308,7 +309,8 @@ class Transcript:
             return
         lines, self.inherited = [*self.inherited, line], []
         target = path or self.path
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_private(target.parent)
+        target.touch(0o600)
         with target.open("ab") as file:
             file.write(b"".join(encode_json(each) + b"\n" for each in lines))
         self._has_written = True

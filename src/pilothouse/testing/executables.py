@@ -7,6 +7,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from pilothouse.folders import make_private
+
 __all__ = ["isolated_executable", "simulator_executable"]
 
 _RUN = "from pilothouse.simulator.main import main; raise SystemExit(main())"
@@ -55,7 +57,9 @@ def _setting(name: str, value: str) -> str:
 
 def _write(folder: Path | str, script: str) -> Path:
     program = Path(folder).absolute() / "claude"
-    program.parent.mkdir(parents=True, exist_ok=True)
+    make_private(program.parent)
+    # Before there is anything in it: it may have a key in it.
+    program.touch(0o700)
+    program.chmod(0o700)
     program.write_text(f"#!/bin/sh\n{script}")
-    program.chmod(0o755)
     return program

@@ -12,6 +12,8 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from pilothouse.folders import make_private
+
 from .header import Header
 
 __all__ = ["Folders", "Seen", "load", "save"]
@@ -62,7 +64,7 @@ def save(path: Path, root: str, folders: Folders) -> None:
     body = msgspec.msgpack.encode(_Kept(root, folders))
     # A cache that cannot be written is no error of the list that it was made for.
     with contextlib.suppress(OSError):
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_private(path.parent)
         _replace(path, _MAGIC + _checksum(body) + body)
 
 
