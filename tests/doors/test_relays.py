@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from pilothouse.doors import inbox, links, relays
+from pilothouse.doors import frames, inbox, links, relays
 from pilothouse.doors.contract import Carried, Outgoing
 from pilothouse.doors.relays import RelayTransport
 from pilothouse.relay import framing
@@ -17,7 +20,7 @@ from pilothouse.relay.framing import Exit as Ending
 from pilothouse.relay.framing import Frame, Kind, Order
 from pilothouse.relay.refusals import Refusal
 from pilothouse.transport import Exit, SpawnFailed, TransportClosed
-from tests.doors.books import Book
+from tests.doors.books import DEADLINE, Book
 from tests.doors.relay_peers import RUN, SESSION, Peer, settle, visit
 
 ENDED = framing.pack(Ending(3, None, "last words"))
@@ -71,6 +74,75 @@ async def test_a_commit_acknowledges_nothing_that_came_after_it_was_asked_for() 
         assert await peer.hear() == Frame(Kind.ACK, 0, 1)
         book.commit()
         assert await peer.hear() == Frame(Kind.ACK, 0, 2)
+
+
+async def turns(book: Book, lines: int) -> list[int]:
+    """How many lines had come at each turn of the loop, until all have."""
+    seen = [0]
+    async with asyncio.timeout(DEADLINE):
+        while seen[-1] < lines:
+            await asyncio.sleep(0)
+            seen.append(book.told.count(b"\n"))
+    return seen
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [
+        pytest.param([b"x\n"] * 5000, id="many frames"),
+        pytest.param([b"x\n" * 5000], id="many lines in a frame"),
+    ],
+)
+async def test_a_flood_leaves_turns_to_others(
+    flood: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "LINES_AT_ONCE", 10)
+    book = Book()
+    async with visit(await begin(book)) as peer:
+        peer.greet()
+        await peer.welcomed()
+        number = 1
+        for payload in flood:
+            peer.say(Kind.LINES, number, payload)
+            number += payload.count(b"\n")
+        seen = await turns(book, 5000)
+        assert max(after - before for before, after in pairwise(seen)) <= 10
+        await book.until(lambda: book.disk.received == 5000)
+    assert book.disk.lines == [b"x"] * 5000
+
+
+async def test_a_newer_connection_takes_over_in_the_middle_of_a_long_frame(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(frames, "LINES_AT_ONCE", 1)
+    book = Book()
+    transport = await begin(book)
+    lines = b"".join(b"%d\n" % number for number in range(100))
+    async with visit(transport) as old:
+        old.greet()
+        await old.welcomed()
+        old.say(Kind.LINES, 1, lines)
+        await book.until(lambda: b"3\n" in book.told)
+        async with visit(transport) as new:
+            new.greet()
+            committed = await new.welcomed()
+            assert 3 < committed < 100
+            new.say(Kind.LINES, 1, lines)
+            await book.until(lambda: book.disk.received == 100)
+    assert book.told == lines
+
+
+@given(st.lists(st.binary(max_size=4).map(lambda line: line.replace(b"\n", b"x") + b"\n")))
+def test_the_parts_of_a_frame_are_its_lines_in_order(lines: list[bytes]) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(frames, "LINES_AT_ONCE", 3)
+        frame = Frame(Kind.LINES, 7, 5, b"".join(lines))
+        parts = list(frames.parts(frame))
+    assert b"".join(part.payload for part in parts) == frame.payload
+    assert all(part.payload.count(b"\n") <= 3 for part in parts)
+    assert [part.number for part in parts[1:]] == [part.last + 1 for part in parts[:-1]]
+    assert {(part.kind, part.acknowledged) for part in parts} == {(Kind.LINES, 5)}
+    assert parts[0].number == 7
 
 
 async def test_what_comes_while_a_commit_is_under_way_is_acknowledged_together() -> None:

@@ -6,17 +6,20 @@ is believed that could not be true.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from pilothouse.relay import framing
 from pilothouse.relay.framing import Frame, FrameError, Hello, Kind
 from pilothouse.transport.base import Exit
 
-__all__ = ["LIMIT", "exit_in", "hello_in", "size_in"]
+__all__ = ["LIMIT", "exit_in", "hello_in", "parts", "size_in"]
 
 LIMIT: Final = 2**53
 """No number of a line comes near it; those below are exact in whatever they are written to."""
 LARGEST_PID: Final = 2**31 - 1
+LINES_AT_ONCE: Final = 1000
+"""Each costs about ten microseconds, and whoever else uses the loop waits for all of them."""
 CODES: Final = range(-(2**31), 2**32)
 SIGNALS: Final = range(1, 256)
 LONGEST_NAME: Final = 1024
@@ -54,6 +57,24 @@ def size_in(frame: Frame) -> int:
     if not _is_in(range(1, LIMIT), told.size):
         raise FrameError("a DROPPED without its size")
     return told.size
+
+
+def parts(frame: Frame) -> Iterator[Frame]:
+    """The frame as one or more, each with few enough lines for one turn of the loop."""
+    if frame.kind is not Kind.LINES or frame.payload.count(b"\n") <= LINES_AT_ONCE:
+        yield frame
+        return
+    middle = _middle(frame.payload)
+    first = frame._replace(payload=frame.payload[:middle])
+    yield from parts(first)
+    yield from parts(frame._replace(number=first.last + 1, payload=frame.payload[middle:]))
+
+
+def _middle(payload: bytes) -> int:
+    """Where a line begins, near the middle; with more lines than one there is such a place."""
+    half = len(payload) // 2
+    behind = payload.find(b"\n", half) + 1
+    return behind if 0 < behind < len(payload) else payload.rfind(b"\n", 0, half) + 1
 
 
 def _pids(hello: Hello) -> tuple[int | None, ...]:

@@ -25,7 +25,7 @@ from pilothouse.relay.refusals import Refusal
 from pilothouse.transport.base import Exit, TransportClosed, TransportError
 
 from .contract import Carried, Ledger, too_long
-from .frames import exit_in, hello_in, size_in
+from .frames import exit_in, hello_in, parts, size_in
 from .inbox import Inbox, succeeded
 from .links import FAILED, NORMAL, Link
 from .outbox import Outbox
@@ -364,7 +364,7 @@ class RelayTransport:
                 first = await link.receive()
             if first is not None and await self._greet(link, first):
                 while (frame := await link.receive()) is not None and self._link is link:
-                    self._take(frame)
+                    await self._take_in_turns(link, frame)
                     await self._inbox.room()
             if link.was_too_long and self._link is link:
                 # It would come back and send the same again.
@@ -427,6 +427,13 @@ class RelayTransport:
             self._tell_lines_lost(
                 f"{gone} lines of the CLI were lost: neither its relay nor the journal has them"
             )
+
+    async def _take_in_turns(self, link: Link, frame: Frame) -> None:
+        """Take it in parts, with the loop's other work between them, while the link is ours."""
+        for part in parts(frame):
+            if self._link is link:
+                self._take(part)
+            await asyncio.sleep(0)
 
     def _take(self, frame: Frame) -> None:
         self._acknowledge(frame.acknowledged)
