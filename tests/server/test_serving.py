@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 import resource
@@ -21,6 +22,7 @@ from websockets.asyncio.client import connect as connect_websocket
 from websockets.exceptions import InvalidStatus
 
 from pilothouse.server.background import connect
+from pilothouse.server.serving import import_app
 
 from .certificates import certificate
 from .conftest import DEADLINE, Machine
@@ -71,6 +73,14 @@ async def settled(http: httpx.AsyncClient, path: str) -> dict[str, Any]:
             if status["state"] != "active":
                 return status
     raise AssertionError("the events ended")
+
+
+def test_what_was_imported_is_not_looked_through_for_garbage_again_and_again() -> None:
+    try:
+        import_app()
+        assert gc.get_freeze_count() > 10_000
+    finally:
+        gc.unfreeze()
 
 
 async def test_it_serves_on_loopback_and_leaves_where_for_its_user_alone(machine: Machine) -> None:
