@@ -190,6 +190,15 @@ async def test_a_websocket_without_a_token_costs_nothing(path: str, token: str) 
             assert await peer.send_until_ended(MUCH) < MUCH
 
 
+async def test_a_refusal_is_nothing_to_log(caplog: pytest.LogCaptureFixture) -> None:
+    async with served(Carrier("relay")) as place:
+        for path in ("/relay/s", "/runner", "/ws/s"):
+            peer = await place.visit(upgrade(path))
+            await peer.head()
+            await peer.ended()
+    assert [each for each in caplog.records if each.levelno >= logging.WARNING] == []
+
+
 async def test_what_comes_before_a_websocket_is_accepted_is_not_kept() -> None:
     deciding = asyncio.Event()
 

@@ -222,6 +222,8 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         self, config: Config, server_state: State, app_state: dict[str, Any], **more: Any
     ) -> None:
         super().__init__(config, server_state, {**app_state, ADMIT: self._admit}, **more)
+        self._application: Any = self.app
+        self.app = self._answer
         self._strangers = server_state.strangers
         self._deadline = _Deadline()
         self._early = EARLY
@@ -254,6 +256,11 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             self.transport.abort()
         elif self._late >= 0:
             super().data_received(data)
+
+    async def _answer(self, scope: Any, receive: Any, send: Any) -> None:
+        await self._application(scope, receive, send)
+        # uvicorn takes a refusal for no answer, and would log an error for each of them.
+        self.handshake_complete = self.handshake_complete or self.close_sent
 
     async def run_asgi(self) -> None:
         await super().run_asgi()
