@@ -54,7 +54,7 @@ LATE: Final = 4 * 1024 * 1024
 """Bytes that are looked through for the peer's own close; a relay has 1 MiB under way."""
 MOST: Final = 256
 """Strangers at once."""
-PATIENCE_S: Final = 0.5
+PATIENCE_S: Final = 0.25
 """Nobody is dropped for another's sake who has not been there for so long."""
 LOOK_AGAIN_S: Final = 0.02
 """Between two looks whether there is room for another one."""
