@@ -253,6 +253,7 @@ def every_setting_given() -> dict[str, Any]:
         "mcp_answers": "person",
         "partials": False,
         "controls": ["x", "y"],
+        "allowed_env": ["A", "B_*"],
     }
 
 

@@ -136,7 +136,7 @@ async def test_what_is_too_long_for_a_command_line_goes_along_as_a_file(
 async def test_what_is_secret_goes_along_as_a_file(harbour: Harbour, join: Joining) -> None:
     machine = await join("b", "One.")
     secret = f"hush-{os.getpid()}"
-    session_id = await harbour.start("b", machine.cli.cwd, settings={"env": {"KEY": secret}})
+    session_id = await harbour.start("b", machine.cli.cwd, settings={"env": {"APP_KEY": secret}})
     await harbour.until(session_id, "done")
     assert showing(secret) == []
     relays = machine.folder / "state/relays"

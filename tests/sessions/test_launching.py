@@ -13,7 +13,6 @@ from pilothouse.sessions.launching import (
     SWITCHES,
     VALUES,
     check_directories,
-    check_environment,
     check_flags,
 )
 
@@ -72,28 +71,6 @@ def test_no_flag_takes_the_next_one_for_its_value() -> None:
 def test_a_harmless_flag_in_another_spelling_is_refused_with_the_right_one() -> None:
     with pytest.raises(InvalidOption, match="write it as 'debug'"):
         check_flags({"--debug=api": None})
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("CLAUDE_CONFIG_DIR", "HOME", "XDG_CONFIG_HOME", "USERPROFILE", "PWD", "Home"),
-        *("CLAUDE_CODE_ENTRYPOINT", "CLAUDE_CODE_REMOTE", "CLAUDE_CODE_SIMPLE", "CLAUDECODE"),
-        *("CLAUDE_CODE_MANAGED_SETTINGS_PATH", "CLAUDE_CODE_PLUGIN_DIRS", "CLAUDE_BG_SOURCE"),
-        *("LD_PRELOAD", "NODE_OPTIONS", "BUN_OPTIONS", "PILOTHOUSE_SCENARIO"),
-    ],
-)
-def test_no_variable_leads_a_cli_to_other_settings(name: str) -> None:
-    with pytest.raises(InvalidOption, match=f"env may not set {name},.*leave it out"):
-        check_environment(SessionOptions(env={name: "x"}))
-    with pytest.raises(InvalidOption, match=rf"settings\.env may not set {name}"):
-        check_environment(SessionOptions(settings={"env": {name: "x"}}))
-
-
-def test_ordinary_variables_are_free() -> None:
-    names = ["PATH", "LANG", "IS_SANDBOX", "MY_TOKEN", "ANTHROPIC_BASE_URL", "HTTPS_PROXY"]
-    names += ["CLAUDE_CODE_MAX_OUTPUT_TOKENS", "CLAUDE_CODE_USE_BEDROCK", "BASH_MAX_TIMEOUT_MS"]
-    check_environment(SessionOptions(env=dict.fromkeys(names, "1"), settings={"env": None}))
 
 
 def test_where_no_roots_are_set_any_directory_may_be_added() -> None:

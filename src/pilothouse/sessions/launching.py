@@ -12,17 +12,17 @@ from pilothouse.protocol.permissions import PermissionMode
 from pilothouse.protocol.wire import as_object
 
 from .contract import JsonObject, SessionOptions
+from .environment import check_environment
 
 __all__ = [
     "check_directories",
-    "check_environment",
     "check_flags",
     "client_options",
     "permitted_directory",
 ]
 
-# A CLI has many flags and variables that are not documented, and some of them lift what the engine
-# relies on: its settings, its permissions, its conversation. So what is let through is listed.
+# A CLI has many flags that are not documented, and some of them lift what the engine relies on: its
+# settings, its permissions, its conversation. So what is let through is listed.
 
 VALUES: Final = frozenset(
     {
@@ -79,52 +79,6 @@ OPTIONS: Final = {
     "tools": "tools",
 }
 """Flag -> the option that does the same."""
-
-ELSEWHERE: Final = frozenset(
-    {
-        "ANTHROPIC_CONFIG_DIR",
-        "APPDATA",
-        "BUN_OPTIONS",
-        "HOME",
-        "LOCALAPPDATA",
-        "NODE_OPTIONS",
-        "PWD",
-        "USERPROFILE",
-        "XDG_CONFIG_DIRS",
-        "XDG_CONFIG_HOME",
-    }
-)
-"""Variables with which a CLI would find other settings, or be another program."""
-ELSEWHERE_PREFIXES: Final = ("LD_", "DYLD_", "PILOTHOUSE_")
-OWN_PREFIX: Final = "CLAUDE"
-"""Of the variables with it, only those below do no harm."""
-HARMLESS: Final = frozenset(
-    {
-        "CLAUDE_AUTOCOMPACT_PCT_OVERRIDE",
-        "CLAUDE_CODE_DISABLE_1M_CONTEXT",
-        "CLAUDE_CODE_DISABLE_ADAPTIVE_THINKING",
-        "CLAUDE_CODE_DISABLE_AUTO_MEMORY",
-        "CLAUDE_CODE_DISABLE_BACKGROUND_TASKS",
-        "CLAUDE_CODE_DISABLE_CLAUDE_MDS",
-        "CLAUDE_CODE_DISABLE_EXPERIMENTAL_BETAS",
-        "CLAUDE_CODE_DISABLE_FAST_MODE",
-        "CLAUDE_CODE_DISABLE_GIT_INSTRUCTIONS",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC",
-        "CLAUDE_CODE_DISABLE_THINKING",
-        "CLAUDE_CODE_EFFORT_LEVEL",
-        "CLAUDE_CODE_ENABLE_TELEMETRY",
-        "CLAUDE_CODE_EXTRA_BODY",
-        "CLAUDE_CODE_OAUTH_TOKEN",
-        "CLAUDE_CODE_SKIP_BEDROCK_AUTH",
-        "CLAUDE_CODE_SKIP_FOUNDRY_AUTH",
-        "CLAUDE_CODE_SKIP_VERTEX_AUTH",
-        "CLAUDE_CODE_SUBAGENT_MODEL",
-        "CLAUDE_CODE_USE_BEDROCK",
-        "CLAUDE_CODE_USE_FOUNDRY",
-        "CLAUDE_CODE_USE_VERTEX",
-    }
-)
-HARMLESS_PREFIX: Final = "CLAUDE_CODE_MAX_"
 
 
 def permitted_directory(given: str, roots: tuple[Path, ...]) -> str:
@@ -185,26 +139,6 @@ def _instead_of(name: str) -> str:
     return f"leave it out; those that are: {', '.join(sorted(VALUES | SWITCHES | EITHER))}"
 
 
-def check_environment(wanted: SessionOptions) -> None:
-    """Refuse variables that would lead a CLI to other settings than the engine's."""
-    for where, names in (
-        ("env", wanted.env),
-        ("settings.env", as_object(as_object(wanted.settings).get("env"))),
-    ):
-        for name in names:
-            if _is_ours(name.upper()):
-                raise InvalidOption(
-                    f"{where} may not set {name}, which decides where a CLI finds its settings, or "
-                    "how it runs; leave it out, or set it where the server is started"
-                )
-
-
-def _is_ours(name: str) -> bool:
-    if name.startswith(OWN_PREFIX):
-        return name not in HARMLESS and not name.startswith(HARMLESS_PREFIX)
-    return name in ELSEWHERE or name.startswith(ELSEWHERE_PREFIXES)
-
-
 def client_options(
     wanted: SessionOptions,
     *,
@@ -212,6 +146,7 @@ def client_options(
     mode: PermissionMode | None,
     rules: Sequence[str] = (),
     allow_bypass: bool,
+    allowed_env: Sequence[str] = (),
     partials: bool,
     cli_path: str | Path | None,
     env: Mapping[str, str],
@@ -220,7 +155,7 @@ def client_options(
     handlers: Mapping[str, Any],
 ) -> Options:
     """Only what was asked for reaches the CLI, and what an engine itself needs."""
-    check_environment(wanted)
+    check_environment(wanted, allowed_env, allow_bypass=allow_bypass)
     given: dict[str, Any] = {
         "model": wanted.model,
         "fallback_model": wanted.fallback_model,

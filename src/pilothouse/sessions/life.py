@@ -267,6 +267,7 @@ class Life(ABC):
             mode=self.next_mode(),
             rules=view.rules,
             allow_bypass=services.gate.allowed,
+            allowed_env=services.settings.allowed_env,
             partials=services.settings.partials,
             cli_path=None if elsewhere else services.cli_path,
             env={} if elsewhere else services.env,

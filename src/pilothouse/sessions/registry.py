@@ -359,6 +359,7 @@ class Registry:
             cwd=record.cwd,
             mode=record.options.mode,
             allow_bypass=self.services.gate.allowed,
+            allowed_env=self.services.settings.allowed_env,
             partials=False,
             cli_path=None,
             env={},

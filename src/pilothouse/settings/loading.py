@@ -36,6 +36,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     port: int
     allow_bypass: bool
     allowed_roots: tuple[Path, ...]
+    allowed_env: tuple[str, ...]
     idle_close_s: float
     server_idle_s: float
     relays: bool

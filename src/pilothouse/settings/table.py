@@ -107,6 +107,15 @@ TABLE: Final[tuple[Setting, ...]] = (
         "any folder",
     ),
     Setting(
+        "allowed_env",
+        "PILOTHOUSE_ALLOWED_ENV",
+        WORDS,
+        (),
+        "Variables that callers may give their sessions, besides those known to be harmless; "
+        "`BOAT_*` is every one that begins so. A variable can decide which program runs.",
+        "none more",
+    ),
+    Setting(
         "idle_close_s",
         "PILOTHOUSE_IDLE_CLOSE_S",
         number(0),

@@ -25,7 +25,7 @@ def secretive() -> dict[str, Any]:
     web = {"type": "http", "url": "http://127.0.0.1:9/mcp", "headers": {"Authorization": SECRET}}
     return {
         "env": {"BOAT_TOKEN": SECRET},
-        "settings": {"env": {"BOAT_KEY": SECRET}},
+        "settings": {"env": {"BOAT_API_KEY": SECRET}},
         "mcp_servers": {"web": web, "parrot": {**server(PARROT), "env": {"KEY": SECRET}}},
         "append_system_prompt": f"The password is {SECRET}.",
     }
