@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pilothouse import CLINotFound
-from pilothouse.client.locate import find_cli, usual_places
+from pilothouse.client.locate import cli_command, find_cli, usual_places
 
 
 def program(path: Path) -> Path:
@@ -96,3 +96,45 @@ def test_a_relative_name_is_made_absolute(places: Path, monkeypatch: pytest.Monk
     program(places / "bin/claude")
     monkeypatch.chdir(places)
     assert find_cli("bin/claude", {}) == places / "bin/claude"
+
+
+def script(path: Path, first: str) -> Path:
+    made = program(path)
+    made.write_text(f"{first}\n")
+    return made
+
+
+@pytest.mark.parametrize(
+    ("first", "words"),
+    [
+        ("#!/usr/bin/env node", []),
+        ("#! /usr/bin/env node ", []),
+        ("#!/usr/bin/env -S node --no-warnings", ["--no-warnings"]),
+    ],
+)
+def test_the_interpreter_of_a_script_is_found_here(places: Path, first: str, words: list[str]):
+    node, cli = program(places / "bin/node"), script(places / "claude", first)
+    env = {"PATH": str(node.parent), "CLAUDE_CODE_PATH": str(cli)}
+    assert cli_command(None, env) == [str(node), *words, str(cli)]
+    assert cli_command(cli, env) == [str(node), *words, str(cli)]
+
+
+def test_what_names_its_interpreter_by_path_is_started_as_it_is(places: Path):
+    for number, first in enumerate(["#!/bin/sh", "", "\x7fELF", "#!", "#!/usr/bin/env -i node"]):
+        cli = script(places / str(number), first)
+        assert cli_command(cli, {"PATH": "/nowhere"}) == [str(cli)]
+
+
+def test_a_script_without_its_interpreter_is_not_found(places: Path):
+    cli = script(places / "claude", "#!/usr/bin/env node")
+    with pytest.raises(CLINotFound, match=r"needs node, which is not on PATH; install it"):
+        cli_command(cli, {"PATH": str(places / "nowhere")})
+
+
+def test_a_program_on_a_relative_path_is_named_from_the_root(
+    places: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A session works elsewhere, where the same path may lead to a program of the project's."""
+    cli, node = script(places / "bin/claude", "#!/usr/bin/env node"), program(places / "bin/node")
+    monkeypatch.chdir(places)
+    assert cli_command(None, {"PATH": "bin"}) == [str(node), str(cli)]

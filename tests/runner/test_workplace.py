@@ -229,3 +229,11 @@ def test_what_is_no_id_finds_nothing(tmp_path: Path, session_id: str) -> None:
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "-a", "a\n", "ä", "a" * 129])
 def test_what_could_lead_elsewhere_is_no_plain_name(name: str) -> None:
     assert not is_plain(name)
+
+
+def test_the_interpreter_of_its_cli_is_found_here(tmp_path: Path) -> None:
+    cli, helm = program(tmp_path / "claude", ""), program(tmp_path / "helm", "")
+    cli.write_text("#!/usr/bin/env helm\n")
+    assert place(tmp_path, cli=cli, PATH=str(tmp_path)).command() == [str(helm), str(cli)]
+    with pytest.raises(NotHere, match="needs helm"):
+        place(tmp_path, cli=cli).command()

@@ -271,7 +271,7 @@ class RelayedStage(Stage):
 
 def _client(options: Options, *, sink: Sink, **parts: Any) -> Client:
     # No program is looked for: there is none.
-    parts["program"] = "claude"
+    parts["command"] = lambda: ["claude"]
     return Client(options, sink=sink, **parts)
 
 

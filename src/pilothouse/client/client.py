@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from types import TracebackType
@@ -76,9 +76,9 @@ INTERRUPT_ON_CLOSE = 2.0
 class Client(Controls):
     """Connects options, a transport and handlers to one CLI, from its start to its end.
 
-    `carry` makes the transport from what the options come to, `program` is the CLI where that is
-    not to be found here, and `greeting_id` the id of the first request, for whoever may have to
-    `attach` another client later.
+    `carry` makes the transport from what the options come to, `command` finds the words that start
+    the CLI in the place of the options, and `greeting_id` is the id of the first request, for
+    whoever may have to `attach` another client later.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Client(Controls):
         *,
         transport: Transport | None = None,
         carry: Carry | None = None,
-        program: str | None = None,
+        command: Callable[[], Sequence[str]] | None = None,
         greeting_id: str | None = None,
         sink: Sink | None = None,
     ):
@@ -101,7 +101,7 @@ class Client(Controls):
         self._transport = transport
         self._carry = carry or self._over_pipes
         # Where the bytes go another way, no program has to be found here.
-        self._program = program or (None if transport is None else "claude")
+        self._command = command or (None if transport is None else lambda: ["claude"])
         self._greeting_id = greeting_id
         self._sink = sink
         self._launch: Launch | None = None
@@ -135,7 +135,8 @@ class Client(Controls):
             raise UsageError("this client was connected before; make a new one")
         try:
             self._tools = tool_hosts(self.options.mcp_servers)
-            self._launch = launch = prepare(self.options, list(self._tools), cli=self._program)
+            command = None if self._command is None else self._command()
+            self._launch = launch = prepare(self.options, list(self._tools), command=command)
         except (TypeError, ValueError) as error:
             raise InvalidOption(str(error)) from error
         self._session_id = launch.session_id
@@ -188,7 +189,7 @@ class Client(Controls):
                 self._greeted(read_reply(Initialize(), answer))
             else:
                 # Only the request is needed of the start: the CLI runs.
-                launch = prepare(self.options, cli="claude")
+                launch = prepare(self.options, command=["claude"])
                 launch.clean_up()
                 self._greeted(await self.request(launch.initialize))
 

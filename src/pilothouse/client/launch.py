@@ -18,7 +18,7 @@ from pilothouse.protocol.wire import JsonObject, encode_json
 from pilothouse.transport.private_files import PrivateFiles
 
 from .bypass import BypassGate
-from .locate import find_cli
+from .locate import cli_command
 from .options import Options
 
 __all__ = ["Launch", "prepare"]
@@ -73,20 +73,20 @@ class Launch:
 
 
 def prepare(
-    options: Options, servers: Sequence[str] = (), *, cli: str | Path | None = None
+    options: Options, servers: Sequence[str] = (), *, command: Sequence[str] | None = None
 ) -> Launch:
     """Check the options and build the start.
 
-    `servers` names the in-process tool servers; `cli` is the program if it need not be found.
+    `servers` names the in-process tool servers; `command` starts the CLI if it need not be found.
     """
     _check(options)
     BypassGate(allowed=options.allow_bypass).check_options(options)
     inherited = dict(os.environ) if options.inherit_env else {}
-    cli = cli or find_cli(options.cli_path, {**inherited, **options.env})
+    command = command or cli_command(options.cli_path, {**inherited, **options.env})
     files = PrivateFiles()
     try:
         session_id = _session_id(options)
-        argv = [str(cli), *_flags(options, session_id, servers, files)]
+        argv = [*command, *_flags(options, session_id, servers, files)]
         for argument in argv:
             _check_argument(argument)
         return Launch(

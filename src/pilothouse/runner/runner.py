@@ -180,7 +180,7 @@ class Runner:
         env = self._workplace.environment({**order.env, "PWD": str(directory)})
         self._workplace.check(order.argv[1:], directory, env, order.files)
         return self._relays.start(
-            [str(self._workplace.cli()), *order.argv[1:]],
+            [*self._workplace.command(), *order.argv[1:]],
             env,
             directory,
             session_id=order.session_id,

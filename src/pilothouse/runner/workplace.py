@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Final
 
 from pilothouse.client.launch import ENCLOSING_SESSION
-from pilothouse.client.locate import ask_version, find_cli
+from pilothouse.client.locate import ask_version, cli_command, find_cli
 from pilothouse.errors import CLINotFound
 
 from . import reach
@@ -46,6 +46,13 @@ class Workplace:
         """The CLI of this machine; raises `NotHere`."""
         try:
             return find_cli(self.given_cli, self.env)
+        except CLINotFound as error:
+            raise NotHere(str(error)) from error
+
+    def command(self) -> list[str]:
+        """The words that start it; raises `NotHere`."""
+        try:
+            return cli_command(self.given_cli, self.env)
         except CLINotFound as error:
             raise NotHere(str(error)) from error
 

@@ -33,7 +33,7 @@ from .view import View
 __all__ = ["Carriage"]
 
 DIALLING: Final = ("sdk-url", "sdk-url-hybrid")
-REMOTE_PROGRAM: Final = "claude"
+REMOTE_COMMAND: Final = ("claude",)
 """What a runner puts its own CLI in the place of."""
 SECOND_LOOK: Final = 60.0
 """Seconds in which a relay that can connect has tried to, twice."""
@@ -312,8 +312,8 @@ class Carried(Passage):
         if self._transport is not None:
             return parts | {"transport": self._transport}
         carry: Carry = self._carry
-        program = REMOTE_PROGRAM if self.machine else None
-        return parts | {"carry": carry, "program": program}
+        there = {"command": lambda: REMOTE_COMMAND} if self.machine else {}
+        return parts | {"carry": carry} | there
 
     def received(self) -> Sequence[ReceivedRow]:
         return self._mail.received() if self.via == "relay" else ()

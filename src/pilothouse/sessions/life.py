@@ -11,9 +11,11 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 from pilothouse.client.client import Client
+from pilothouse.client.locate import cli_command
 from pilothouse.client.turns import Turn
 from pilothouse.errors import (
     ControlError,
@@ -276,7 +278,11 @@ class Life(ABC):
             handlers=asking.handlers,
         )
         services.gate.check_options(options)
-        return services.make_client(options, sink=self, **self._passage.client_parts(view))
+        parts = self._passage.client_parts(view)
+        if "transport" not in parts and not elsewhere:
+            # Found by our own PATH, and not by one that a caller gives to the CLI and its tools.
+            parts["command"] = partial(cli_command, services.cli_path, services.around)
+        return services.make_client(options, sink=self, **parts)
 
     def _locks(self) -> list[int]:
         held = (writer.fileno() for writer in self._writers.values())

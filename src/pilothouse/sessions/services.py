@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,3 +105,8 @@ class Services:
     tasks: Tasks = field(default_factory=Tasks)
     is_closing: bool = False
     """The engine ends: no CLI starts any more."""
+
+    @property
+    def around(self) -> dict[str, str]:
+        """The environment of a CLI to which no caller has added anything."""
+        return {**(os.environ if self.inherit_env else {}), **self.env}

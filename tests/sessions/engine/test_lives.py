@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
 
 from pilothouse.errors import NotNow, SessionTaken
 from pilothouse.sessions import outliving, session
-from pilothouse.sessions.contract import Say, Start
+from pilothouse.sessions.contract import Say, SessionOptions, Start
 from pilothouse.sessions.engine import SessionEngine
 from pilothouse.settings import load
 from tests.sessions.engine.conftest import Housing
+from tests.sessions.engine.house import DEADLINE
 
 
 async def test_a_conversation_that_was_cleared_is_still_the_sessions(house: Housing) -> None:
@@ -49,6 +51,35 @@ async def silent(folder: Path) -> SessionEngine:
     env = {"HOME": str(folder), "PATH": "/usr/bin:/bin"}
     settings = load(env=env)
     return await SessionEngine.open(settings, cli_path=program, env=env, inherit_env=False)
+
+
+@pytest.mark.parametrize("by", ["given", "found"])
+async def test_no_caller_chooses_the_program_or_its_interpreter(tmp_path: Path, by: str) -> None:
+    """Not even where the operator lets callers set PATH."""
+    ours, theirs = tmp_path / "ours", tmp_path / "theirs"
+    for folder in (ours, theirs):
+        folder.mkdir()
+        for name, text in {
+            "helm": f"#!/bin/sh\n: > {folder}/ran\nexec cat > /dev/null\n",
+            "claude": "#!/usr/bin/env helm\n",
+        }.items():
+            (folder / name).write_text(text)
+            (folder / name).chmod(0o755)
+    env = {"HOME": str(tmp_path), "PATH": f"{ours}:/usr/bin:/bin"}
+    settings = load(env=env, flags={"allowed_env": "PATH"})
+    cli = ours / "claude" if by == "given" else None
+    engine = await SessionEngine.open(settings, cli_path=cli, env=env, inherit_env=False)
+    try:
+        wanted = SessionOptions(env={"PATH": f"{theirs}:/usr/bin:/bin"})
+        started = await engine.start(Start(prompt="go", cwd=str(tmp_path), options=wanted))
+        async with asyncio.timeout(DEADLINE):
+            # A file of another process: nothing tells of it.
+            while not any((each / "ran").exists() for each in (ours, theirs)):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert not (theirs / "ran").exists()
+        await engine.stop(started.session_id)
+    finally:
+        await engine.aclose()
 
 
 async def test_a_session_whose_cli_says_nothing_is_stopped_and_keeps_its_message(
