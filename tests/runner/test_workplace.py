@@ -45,6 +45,19 @@ def test_a_file_is_no_directory(tmp_path: Path) -> None:
         place(tmp_path).directory(str(tmp_path / "file"))
 
 
+def test_a_directory_whose_path_is_no_text_is_refused_in_words_that_are(tmp_path: Path) -> None:
+    odd = Path(os.fsdecode(os.fsencode(tmp_path / "b") + b"\xff"))
+    odd.mkdir()
+    (tmp_path / "link").symlink_to(odd)
+    for asked in (odd, tmp_path / "link"):
+        with pytest.raises(NotHere, match="is not UTF-8; rename it") as refused:
+            place(tmp_path).directory(str(asked))
+        str(refused.value).encode()
+    with pytest.raises(NotHere, match="outside the runner's roots") as refused:
+        place(tmp_path, odd).directory(str(tmp_path))
+    str(refused.value).encode()
+
+
 @pytest.mark.parametrize("asked", ["missing", "file/inside", "nul\0", "loop"])
 def test_what_is_not_there_is_refused(tmp_path: Path, asked: str) -> None:
     (tmp_path / "file").touch()

@@ -420,3 +420,14 @@ async def test_where_it_fails_the_server_serves_on(
             with pytest.raises(ServerError, match="has failed"):
                 await app({"type": "http"}, None, None)
     assert "no module of that name" in caplog.text
+
+
+def test_a_directory_that_no_message_could_name_is_none_to_work_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = tmp_path / os.fsdecode(b"b\xff")
+    odd.mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert ways_in._here() == str(tmp_path)
+    monkeypatch.chdir(odd)
+    assert ways_in._here() is None

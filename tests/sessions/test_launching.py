@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from pilothouse.sessions.launching import (
     VALUES,
     check_directories,
     check_flags,
+    permitted_directory,
 )
 
 
@@ -96,3 +98,40 @@ def test_settings_without_directories_add_none(given: dict[str, object] | None) 
 def test_the_flags_that_pass_are_documented() -> None:
     told = (Path(__file__).parents[2] / "docs" / "howto-sessions.md").read_text()
     assert [each for each in sorted(VALUES | SWITCHES | EITHER) if f"`{each}`" not in told] == []
+
+
+@pytest.fixture
+def odd(tmp_path: Path) -> Path:
+    """A directory whose name is not UTF-8."""
+    path = Path(os.fsdecode(os.fsencode(tmp_path / "b") + b"\xff\xfe"))
+    path.mkdir()
+    return path
+
+
+def test_a_directory_whose_path_is_no_text_is_refused(tmp_path: Path, odd: Path) -> None:
+    (odd / "within").mkdir()
+    (tmp_path / "link").symlink_to(odd)
+    for given in (odd, odd / "within", tmp_path / "link", tmp_path / "link/within", "/\ud800"):
+        for roots in ((), (tmp_path,)):
+            with pytest.raises(DirectoryRefused, match="is not UTF-8; rename it") as refused:
+                permitted_directory(str(given), roots)
+            str(refused.value).encode()
+
+
+def test_an_added_directory_has_a_path_that_is_text(tmp_path: Path, odd: Path) -> None:
+    (tmp_path / "link").symlink_to(odd)
+    for given in (str(odd), odd.name, str(tmp_path / "link"), "link", "\ud800"):
+        for roots in ((), (tmp_path,)):
+            wanted = [
+                SessionOptions(add_dirs=[given]),
+                SessionOptions(settings={"permissions": {"additionalDirectories": [given]}}),
+            ]
+            for each in wanted:
+                with pytest.raises(DirectoryRefused, match="is not UTF-8"):
+                    check_directories(each, str(tmp_path), roots)
+
+
+def test_roots_that_are_no_text_can_be_told(tmp_path: Path, odd: Path) -> None:
+    with pytest.raises(DirectoryRefused, match="outside the allowed roots") as refused:
+        permitted_directory(str(tmp_path), (odd,))
+    str(refused.value).encode()

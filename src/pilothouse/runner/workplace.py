@@ -85,14 +85,16 @@ class Workplace:
         """Where a session is to work, without links; raises `NotHere`."""
         asked = Path(cwd) if cwd else self._home()
         if not asked.is_absolute():
-            raise NotHere(f"the directory {asked} is not absolute")
+            raise NotHere(f"the directory {_shown(asked)} is not absolute")
         try:
             found = asked.resolve(strict=True)
         except (OSError, RuntimeError, ValueError):
-            raise NotHere(f"there is no directory {asked} on this machine") from None
+            raise NotHere(f"there is no directory {_shown(asked)} on this machine") from None
         if not found.is_dir():
-            raise NotHere(f"{asked} is no directory")
+            raise NotHere(f"{_shown(asked)} is no directory")
         self._confine(found, asked)
+        if _shown(found) != str(found):
+            raise NotHere(f"the path {_shown(found)} is not UTF-8; rename it, or choose another")
         return found
 
     def check(
@@ -116,8 +118,8 @@ class Workplace:
     def _confine(self, found: Path, asked: str | Path) -> None:
         roots = [root.resolve() for root in self.roots]
         if roots and not any(found.is_relative_to(root) for root in roots):
-            allowed = ", ".join(map(str, self.roots))
-            raise NotHere(f"{asked} is outside the runner's roots ({allowed})")
+            allowed = ", ".join(map(_shown, self.roots))
+            raise NotHere(f"{_shown(asked)} is outside the runner's roots ({allowed})")
 
     def has_transcript(self, session_id: str) -> bool:
         """Whether the CLI keeps that conversation here."""
@@ -129,6 +131,11 @@ class Workplace:
 
     def _home(self) -> Path:
         return Path(self.env.get("HOME") or Path.home())
+
+
+def _shown(path: str | Path) -> str:
+    """The path as text that can be sent, also where it is none."""
+    return str(path).encode("utf-8", "replace").decode()
 
 
 def _resolved(path: Path) -> Path:

@@ -150,10 +150,12 @@ async def serve_stdio(
 
 def _here() -> str | None:
     try:
-        return str(Path.cwd())
-    except FileNotFoundError:
-        # It was taken away under us.
+        here = str(Path.cwd())
+        here.encode()
+    except (FileNotFoundError, UnicodeEncodeError):
+        # It was taken away under us, or no message could name it.
         return None
+    return here
 
 
 def _server(

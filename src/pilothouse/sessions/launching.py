@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -17,6 +18,7 @@ from .environment import check_environment
 __all__ = [
     "check_directories",
     "check_flags",
+    "check_path",
     "client_options",
     "permitted_directory",
 ]
@@ -85,6 +87,7 @@ def permitted_directory(given: str, roots: tuple[Path, ...]) -> str:
     """The directory as the session will know it, or `DirectoryRefused` with what to do."""
     if "\0" in given or not given:
         raise DirectoryRefused("no working directory was given", advice="give an absolute path")
+    check_path(given)
     path = Path(given)
     if not path.is_absolute():
         raise DirectoryRefused(f"{given} is not absolute", advice="give an absolute path")
@@ -98,23 +101,48 @@ def permitted_directory(given: str, roots: tuple[Path, ...]) -> str:
     if not resolved.is_dir():
         raise DirectoryRefused(f"{given} is no directory", advice="give a directory")
     if roots and not any(resolved.is_relative_to(root.resolve()) for root in roots):
-        allowed = ", ".join(map(str, roots))
+        allowed = ", ".join(_shown(str(root)) for root in roots)
         raise DirectoryRefused(
             f"{given} is outside the allowed roots", advice=f"choose one within {allowed}"
         )
+    # A link may lead to what no record could hold.
+    check_path(str(resolved))
     return str(resolved)
 
 
+def check_path(path: str) -> None:
+    """Refuse a path that no record could hold, and nobody could be told."""
+    if _shown(path) != path:
+        raise DirectoryRefused(
+            f"the path {_shown(path)} is not UTF-8", advice="rename it, or choose another"
+        )
+
+
+def _shown(path: str) -> str:
+    return path.encode("utf-8", "replace").decode()
+
+
 def check_directories(wanted: SessionOptions, cwd: str, roots: tuple[Path, ...]) -> None:
-    """Refuse directories beside the working directory that are outside the allowed roots."""
-    if not roots:
-        return
+    """Refuse directories beside the working directory that are outside the allowed roots, or
+    whose names are no text."""
     permissions = as_object(as_object(wanted.settings).get("permissions"))
     more: Any = permissions.get("additionalDirectories")
     wished: list[Any] = [*wanted.add_dirs, *(more if isinstance(more, list) else ())]
     for each in wished:
         # The CLI looks for them from its own working directory.
-        permitted_directory(str(Path(cwd, str(each))), roots)
+        path = str(Path(cwd, str(each)))
+        if roots:
+            permitted_directory(path, roots)
+        else:
+            check_path(_led_to(path))
+
+
+def _led_to(path: str) -> str:
+    """Where a path leads, as far as anybody can tell."""
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return path
 
 
 def check_flags(flags: Mapping[str, str | None]) -> None:

@@ -27,7 +27,7 @@ from .contract import (
 )
 from .entries import AnyRecord, SessionStarted
 from .keys import Remember
-from .launching import permitted_directory
+from .launching import check_path, permitted_directory
 from .registry import Registry
 from .session import Session
 from .view import View
@@ -62,6 +62,7 @@ class Talking(Registry):
     async def _directory(self, request: Start) -> str:
         """Where the session is to work. What is on another machine, its runner judges."""
         if request.options.machine is not None:
+            check_path(request.cwd)
             return request.cwd
         roots = self.services.settings.allowed_roots
         return await asyncio.to_thread(permitted_directory, request.cwd, roots)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 
 import pytest
 
 from pilothouse.errors import DirectoryRefused, UnknownSession
-from pilothouse.sessions.contract import Fork, Say
+from pilothouse.sessions.contract import Ask, Fork, Say, SessionOptions, Start
 from pilothouse.testing.scenario import Branch, When, reply
 from tests.sessions.engine.conftest import Housing
 from tests.sessions.engine.house import DEADLINE, House
@@ -116,6 +117,45 @@ async def test_a_session_of_a_bare_cli_whose_directory_is_gone_is_refused(house:
     with pytest.raises(DirectoryRefused, match="give a directory that exists"):
         await it.engine.say(session_id, Say(content="more"))
     assert await it.events() == []
+
+
+@pytest.mark.engines_own
+async def test_a_directory_whose_path_is_no_text_is_refused_before_anything_is_kept(
+    house: Housing,
+) -> None:
+    it = await house("One.", strict=False)
+    odd = it.cwd / os.fsdecode(b"b\xff")
+    link = it.cwd.with_name("link")
+    odd.mkdir()
+    link.symlink_to(odd)
+    for cwd in (str(odd), str(link)):
+        with pytest.raises(DirectoryRefused, match="is not UTF-8"):
+            await it.engine.start(Start(prompt="go", cwd=cwd))
+    with pytest.raises(DirectoryRefused, match="is not UTF-8"):
+        await it.start(add_dirs=[str(link)])
+    elsewhere = SessionOptions(machine="box")
+    with pytest.raises(DirectoryRefused, match="is not UTF-8"):
+        await it.engine.start(Start(prompt="go", cwd=str(odd), options=elsewhere))
+    ask = Ask(tool_name="Bash", tool_use_id="t", input={}, cwd=str(link), session_id="s")
+    with pytest.raises(DirectoryRefused, match="is not UTF-8"):
+        await it.engine.ask(ask)
+    assert await it.events() == []
+    assert (await it.engine.health()).ok
+
+
+@pytest.mark.engines_own
+async def test_a_session_whose_directory_became_a_link_to_one_that_is_no_text_is_refused(
+    house: Housing,
+) -> None:
+    it = await house("One.")
+    session_id = await bare(it, "hello")
+    odd = it.cwd.with_name(os.fsdecode(b"b\xff"))
+    it.cwd.rename(odd)
+    it.cwd.symlink_to(odd)
+    with pytest.raises(DirectoryRefused, match="is not UTF-8"):
+        await it.engine.say(session_id, Say(content="more"))
+    assert await it.events() == []
+    assert (await it.engine.list()).total == 1
 
 
 def _on(words: str, answer: str) -> Branch:
