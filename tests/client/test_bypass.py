@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pilothouse import BypassNotAllowed, InvalidOption, Options
-from pilothouse.client.bypass import DEEPEST, LARGEST_FILE, BypassGate
+from pilothouse.client.bypass import DEEPEST, LARGEST_FILE, MOST, BypassGate
 from pilothouse.client.launch import prepare
 from pilothouse.protocol import Initialize, SetMode, SetPermissionMode
 
@@ -205,3 +205,18 @@ def test_what_is_too_deep_for_the_wire_is_refused() -> None:
 def test_what_was_left_out_of_a_request_is_not_read() -> None:
     shut.check("x", SetMode(mode="plan", destination="session"))
     shut.check("x", Initialize())
+
+
+@pytest.mark.parametrize("inner", [0, "x", [], [0], {"a": "b"}], ids=str)
+def test_more_values_than_can_be_looked_at_are_refused(inner: Any):
+    gate = BypassGate(allowed=False)
+    gate.check("settings", {"a": [inner] * (MOST // 4)})
+    with pytest.raises(InvalidOption, match=f"settings has more than {MOST} values; make it"):
+        gate.check("settings", {"a": [inner] * (MOST + 1)})
+    BypassGate(allowed=True).check("settings", {"a": [inner] * (MOST + 1)})
+
+
+def test_the_mode_is_seen_among_many_values():
+    many = {str(number): [number, [], {}, "x"] for number in range(10_000)}
+    with pytest.raises(BypassNotAllowed):
+        BypassGate(allowed=False).check("settings", {**many, "a": [{"defaultMode": BYPASS}]})

@@ -32,9 +32,12 @@ BYPASS_FLAGS: Final = frozenset(
 )
 SETTING_FLAGS: Final = frozenset({"settings", "managed-settings", "agents"})
 """What a CLI reads settings from: a JSON text, or the name of a file with one."""
+PLAIN: Final = frozenset({str, int, float, bool, type(None)})
 LARGEST_FILE: Final = 4 * 1024 * 1024
 DEEPEST: Final = 700
 """Deeper JSON than this is more than the codec can write from a deep stack."""
+MOST: Final = 200_000
+"""Values in one JSON value. To look at more would hold up everybody else."""
 
 
 class BypassGate:
@@ -105,13 +108,19 @@ def _content(where: str, path: Path) -> bytes:
 
 def _sets_bypass(where: str, value: Any) -> bool:
     waiting: list[tuple[int, Any, Any]] = [(0, None, value)]
+    left = MOST
     while waiting:
         depth, key, each = waiting.pop()
         if key in MODE_KEYS and each == BYPASS:
             return True
         if depth > DEEPEST:
             raise InvalidOption(f"{where} is nested more than {DEEPEST} deep; make it flatter")
-        waiting.extend((depth + 1, name, inner) for name, inner in _members(key, each))
+        for name, inner in _members(key, each):
+            if (left := left - 1) < 0:
+                raise InvalidOption(f"{where} has more than {MOST} values; make it smaller")
+            # Most are words and numbers, or empty; of those only a mode tells something.
+            if (inner and type(inner) not in PLAIN) or name in MODE_KEYS:
+                waiting.append((depth + 1, name, inner))
     return False
 
 

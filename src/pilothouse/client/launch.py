@@ -126,6 +126,8 @@ def _check_argument(argument: str) -> None:
         size = len(os.fsencode(argument))
     except UnicodeEncodeError as error:
         raise _no_text(flag) from error
+    if "\0" in argument:
+        raise InvalidOption(f"{flag} has a null byte, which no command line can hold")
     if size >= ARGUMENT_LIMIT:
         raise InvalidOption(f"{flag} is too long for a command line ({size} bytes)")
 

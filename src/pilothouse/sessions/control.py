@@ -12,9 +12,10 @@ from pilothouse.protocol.control_requests import UntypedRequest
 from pilothouse.protocol.strict import clean, encode_strictly
 from pilothouse.protocol.wire import members
 
-from .contract import JsonObject, Rewound, Said, Say, Status
+from .contract import JsonObject, Rewound, Said, Say, SessionOptions, Status
 from .redaction import without_secrets
 from .talking import Talking
+from .values import check_values
 
 __all__ = ["ALLOWED_CONTROLS", "Controlling"]
 
@@ -53,6 +54,7 @@ class Controlling(Talking):
 
     async def set_model(self, session_id: str, model: str | None) -> Status:
         """Switch the model, now and for every later start; None is the CLI's own choice."""
+        check_values(SessionOptions(model=model))
         session = await self.session(session_id)
         client = await session.connected()
         if client is not None:
@@ -63,6 +65,7 @@ class Controlling(Talking):
 
     async def set_thinking(self, session_id: str, tokens: int | None) -> Status:
         """Limit the thinking, now and for every later start; None lifts the limit."""
+        check_values(SessionOptions(max_thinking_tokens=tokens))
         session = await self.session(session_id)
         client = await session.connected()
         if client is not None:
@@ -110,6 +113,7 @@ class Controlling(Talking):
 
     async def mcp_set(self, session_id: str, servers: dict[str, JsonObject]) -> JsonObject:
         """Replace the servers, now and for every later start; which came, went and failed."""
+        check_values(SessionOptions(mcp_servers=servers))
         session = await self.session(session_id)
         client = await session.live()
         result = await client.mcp_set_servers(servers)

@@ -19,10 +19,11 @@ from pilothouse.errors import (
     TooManySessions,
     UnknownQuestion,
     UnknownSession,
+    UsageError,
 )
 from pilothouse.settings import Settings
 
-from .contract import Question
+from .contract import ID_HAS, Question, is_id
 from .entries import AnyRecord, SessionStarted
 from .gate import OperatorGate
 from .guests import Guests
@@ -35,6 +36,7 @@ from .policy import PolicyFile
 from .scribe import Scribe, day_of
 from .services import ClientMaker, Services
 from .session import Session
+from .values import check_values
 from .view import View
 from .writers import Writers
 
@@ -354,6 +356,14 @@ class Registry:
 
     async def check_wanted(self, record: SessionStarted) -> None:
         """Refuse options that no CLI may be started with, before anything is kept."""
+        # They may be long, or a disk may hang, and there are others to be served.
+        await asyncio.to_thread(self._check_options, record)
+        await self.services.passages.check(record.options)
+
+    def _check_options(self, record: SessionStarted) -> None:
+        if record.fork_at is not None and not is_id(record.fork_at):
+            raise UsageError(f"`at` is the uuid of a message; {ID_HAS}")
+        check_values(record.options)
         options = client_options(
             record.options,
             cwd=record.cwd,
@@ -368,7 +378,6 @@ class Registry:
             handlers={},
         )
         self.services.gate.check_options(options)
-        await self.services.passages.check(record.options)
         if record.options.machine is None:
             check_directories(record.options, record.cwd, self.services.settings.allowed_roots)
 

@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from pilothouse.errors import CapReached, DirectoryRefused, KeyReused, SessionTaken
-from pilothouse.sessions.contract import Caps, Say, Start
+from pilothouse.errors import (
+    CapReached,
+    DirectoryRefused,
+    InvalidOption,
+    KeyReused,
+    SessionTaken,
+    UsageError,
+)
+from pilothouse.sessions import registry
+from pilothouse.sessions.contract import Caps, Fork, Say, SessionOptions, Start
 from pilothouse.testing.scenario import gate, reply
 from tests.sessions.engine.conftest import Housing
+from tests.sessions.engine.house import DEADLINE
 
 CENT = 0.000001
 """Less than any turn costs."""
@@ -213,3 +224,53 @@ async def test_costs_are_summed_by_turn_session_project_and_day(house: Housing) 
         assert line.usd == pytest.approx(status.cost_usd)
         assert line.tokens == status.tokens
     assert turns.total_usd == pytest.approx(status.cost_usd)
+
+
+@pytest.mark.engines_own
+async def test_what_no_cli_can_be_given_is_refused_before_anything_is_kept(house: Housing) -> None:
+    it = await house("One.", strict=False)
+    impossible: list[dict[str, Any]] = [
+        {"max_turns": -5},
+        {"model": "a\0b"},
+        {"env": {"MY_TOKEN": "a\0b"}},
+        {"env": {"MY_TOKEN": "x" * 200_000}},
+        {"settings": {"a": "x" * 5_000_000}},
+        {"settings": {"a": [[0]] * 500_000}},
+        {"mcp_servers": {"a": {"b": "x" * 5_000_000}}},
+    ]
+    for given in impossible:
+        with pytest.raises(InvalidOption):
+            await it.start(**given)
+    assert await it.events() == []
+    session_id = await it.done()
+    with pytest.raises(InvalidOption, match="model has a null byte"):
+        await it.engine.set_model(session_id, "a\0b")
+    with pytest.raises(InvalidOption, match="max_thinking_tokens is 0 to"):
+        await it.engine.set_thinking(session_id, -5)
+    with pytest.raises(InvalidOption, match="mcp_servers has"):
+        await it.engine.mcp_set(session_id, {"a": {"b": "x" * 5_000_000}})
+    with pytest.raises(UsageError, match="the uuid of a message"):
+        await it.engine.fork(session_id, Fork(prompt="aside", at="a\0b"))
+    fork = Fork(prompt="aside", options=SessionOptions(max_turns=-5))
+    with pytest.raises(InvalidOption):
+        await it.engine.fork(session_id, fork)
+    assert await it.records(session_id, "options.changed") == []
+
+
+@pytest.mark.engines_own
+async def test_others_are_served_while_long_options_are_looked_at(
+    house: Housing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = await house("One.", strict=False)
+    looking, looked = threading.Event(), threading.Event()
+
+    def look(_: SessionOptions) -> None:
+        looking.set()
+        assert looked.wait(DEADLINE)
+
+    monkeypatch.setattr(registry, "check_values", look)
+    starting = asyncio.ensure_future(it.start())
+    assert await asyncio.to_thread(looking.wait, DEADLINE)
+    assert (await it.engine.health()).ok
+    looked.set()
+    await it.until(await starting, "done")
