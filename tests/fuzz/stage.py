@@ -15,12 +15,13 @@ from typing import Any
 
 from mcp import Client as MCPClient
 from mcp.shared.exceptions import MCPError
+from msgspec import to_builtins
 
 from pilothouse.client.client import Client, Sink
 from pilothouse.client.options import Options
 from pilothouse.errors import PilothouseError
 from pilothouse.sessions.answers import Allow, Decline, Deny, Skip
-from pilothouse.sessions.contract import Event, Question, Start, Status
+from pilothouse.sessions.contract import Event, Question, Start
 from pilothouse.sessions.engine import SessionEngine
 from pilothouse.sessions.journal.contract import Journal
 from pilothouse.sessions.journal.sqlite import SqliteJournal
@@ -377,13 +378,32 @@ async def _check_restarts(stage: Stage) -> None:
     await stage.close()
     for journal in (copy, None):
         await stage.open(journal)
-        if _statuses(stage) != statuses:
-            stage.findings.note(Failure("after a restart the sessions are others"))
+        note_changes(stage.findings, "status", statuses, _statuses(stage))
         if journal is not None:
             await stage.close()
-    if await stage.read() != before:
-        stage.findings.note(Failure("after a restart something else is told"))
+    note_changes(stage.findings, "answer", before, await stage.read())
 
 
-def _statuses(stage: Stage) -> dict[str, Status]:
-    return {name: each.status() for name, each in stage.engine.sessions.items()}
+def note_changes(findings: Findings, what: str, before: Told, after: Told) -> None:
+    """What was told must be told again."""
+    for name in [*before, *(each for each in after if each not in before)]:
+        one, other = before.get(name), after.get(name)
+        if one != other:
+            told = " and ".join(ascii(each) for each in _different(one, other))
+            findings.note(Failure(f"after a restart, another {what}", f"{name}: {told}"))
+
+
+def _different(one: Any, other: Any) -> tuple[Any, Any]:
+    """The innermost place where the two differ."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        pairs = [(one.get(key), other.get(key)) for key in [*one, *other]]
+    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        pairs = list(zip(one, other, strict=True))
+    else:
+        return one, other
+    return next((_different(*pair) for pair in pairs if pair[0] != pair[1]), (one, other))
+
+
+def _statuses(stage: Stage) -> Told:
+    sessions = stage.engine.sessions.items()
+    return {name: to_builtins(each.status()) for name, each in sessions}

@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager, closing
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import httpx
 import pytest
@@ -18,10 +17,10 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from pilothouse.sessions.journal.sqlite import SqliteJournal
 from tests.fuzz.babbler import END, told
-from tests.fuzz.findings import Failure, Findings, shown
+from tests.fuzz.findings import Failure, Findings
 from tests.fuzz.mutation import as_read, is_blank, mutated
 from tests.fuzz.reading import Reader, Told, told_by
-from tests.fuzz.stage import ERAS, kept_lines, read_by_mcp
+from tests.fuzz.stage import ERAS, kept_lines, note_changes, read_by_mcp
 from tests.fuzz.test_lines import SEED
 from tests.server.killable import DEADLINE, Server, until
 
@@ -213,25 +212,17 @@ async def played(scene: Scene, count: int) -> None:
     before = await scene.read()
     await scene.restart()
     after = await scene.read()
-    check_same(scene, settled(before), settled(after))
+    note_changes(scene.findings, "answer", settled(before), settled(after))
     await scene.answer_honest()
     for era in ERAS:
         await scene.read_by_mcp(era)
     await scene.stop_all()
     before = await scene.read()
     await scene.restart()
-    check_same(scene, before, await scene.read())
+    note_changes(scene.findings, "answer", before, await scene.read())
     await scene.check_kept()
     scene.check_logs()
     scene.findings.check()
-
-
-def check_same(scene: Scene, before: Any, after: Any) -> None:
-    """What the last server told is told by the next."""
-    for path, value in before.items():
-        if after.get(path) != value:
-            found = [shown(str(each).encode()) for each in (value, after.get(path))]
-            scene.findings.note(Failure(f"after a kill {path} is another", "\n  ".join(found)))
 
 
 async def test_a_server_outlives_what_its_sessions_say(scene: Scene) -> None:
