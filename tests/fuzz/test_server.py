@@ -27,6 +27,8 @@ from tests.server.killable import DEADLINE, Server, until
 CROWD = 3
 FEW, MANY = 60, 4_000
 """Lines of each session."""
+BEFORE = 3
+"""What a CLI says before: it greets, begins a turn, and echoes the message."""
 APART = ("cursor", "updated_at", "pid", "waiting_on")
 """What differs from one server to the next while a CLI lives."""
 
@@ -141,11 +143,12 @@ class Scene:
         async with aclosing(journal):
             for session_id, lines in self.said.items():
                 wanted = [as_read(each) for each in [*lines, told(**END)] if not is_blank(each)]
-                kept = iter(await kept_lines(journal, session_id))
-                gone = await _pruned(journal, session_id)
-                missing = [each for each in wanted if each not in kept]
-                if len(missing) > gone:
-                    self.findings.note(Failure("not kept byte for byte"), missing[:1])
+                found = await kept_lines(journal, session_id)
+                found = found[BEFORE : found.index(wanted[-1]) + 1]
+                rest = iter(wanted)
+                changed = [each for each in found if each not in rest]
+                if changed or len(wanted) - len(found) > await _pruned(journal, session_id):
+                    self.findings.note(Failure("not kept byte for byte"), changed[:1])
 
     def check_logs(self) -> None:
         """No server has written of an exception."""
