@@ -15,6 +15,7 @@ import pytest
 from pilothouse.errors import Refused
 from tests.fuzz.findings import Failure, Findings, least
 from tests.fuzz.hostile_cli import ANSWERS
+from tests.fuzz.known import KNOWN
 from tests.fuzz.mutation import mutated
 from tests.fuzz.stage import play, staged
 from tests.fuzz.test_lines import MANY, SEED
@@ -49,6 +50,14 @@ def fails(failure: Failure, seed: int, lines: Sequence[bytes]) -> bool:
 
 def test_an_engine_outlives_what_its_sessions_say() -> None:
     check(SEED, PLAYS)
+
+
+def test_an_engine_outlives_what_was_once_too_much() -> None:
+    findings = Findings(SEED)
+    for failure in played(KNOWN, SEED):
+        alone = next((each for each in KNOWN if fails(failure, SEED, [each])), None)
+        findings.note(failure, KNOWN if alone is None else [alone])
+    findings.check()
 
 
 @pytest.mark.parametrize("greets", [False, True], ids=["answers", "greets, too"])

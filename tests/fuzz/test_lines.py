@@ -13,6 +13,7 @@ import pytest
 from pilothouse.protocol import Connection, Role
 from tests.fuzz.findings import Failure, Findings, failure_of, least
 from tests.fuzz.folds import Fold, raw_of
+from tests.fuzz.known import KNOWN
 from tests.fuzz.mutation import as_read, is_blank, mutated
 
 SEED = int(os.environ.get("PILOTHOUSE_SEED", "7"))
@@ -83,6 +84,19 @@ def test_every_line_becomes_one_event_that_has_its_bytes() -> None:
 
 def test_a_session_lives_through_its_lines_and_can_be_told_again() -> None:
     check(SEED, FEW, why_not_folded)
+
+
+def test_what_was_once_too_much_is_received_and_lived_through() -> None:
+    rng, findings = Random(SEED), Findings(SEED)
+    for why_not in (why_not_received, why_not_folded):
+        for lines in ([each] for each in KNOWN):
+            failure = why_not(lines, rng)
+            if failure is not None:
+                findings.note(failure, lines)
+        failure = why_not(KNOWN, rng)
+        if failure is not None:
+            findings.note(failure, KNOWN)
+    findings.check()
 
 
 @pytest.mark.slow
