@@ -182,7 +182,7 @@ except SystemExit:
     assert "usage: pilothouse relay --connect URL" in done.stdout
     loaded = done.stdout.split()
     rooms = {name.split(".")[1] for name in loaded if name.startswith("pilothouse.")}
-    assert rooms == {"cli", "errors", "relay", "transport"}
+    assert rooms == {"cli", "errors", "folders", "relay", "transport"}
     assert {"msgspec", "httpx", "uvicorn", "websockets.asyncio"}.isdisjoint(loaded)
 
 

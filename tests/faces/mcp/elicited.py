@@ -105,13 +105,15 @@ class Engine:
             questions=list(await self.questions(session_id=session_id, state="decidable")),
         )
 
-    async def questions(self, *, session_id: str, state: str) -> Sequence[Question]:
+    async def questions(
+        self, *, session_id: str, state: str = "decidable", limit: int = 500
+    ) -> Sequence[Question]:
         return [
             each
             for each in self.all.values()
             if each.session_id == session_id
             and (each.decidable if state == "decidable" else each.state == state)
-        ]
+        ][-limit:]
 
     async def question(self, question_id: str) -> Question:
         if question_id not in self.all:
