@@ -63,6 +63,10 @@ def test_a_text_may_be_as_deep_as_is_allowed_and_as_wide_as_it_likes() -> None:
     assert is_strict(b"[" + b",".join([nested(MAX_DEPTH - 1)] * 500) + b"]")
 
 
+def test_a_name_that_comes_twice_hides_no_depth() -> None:
+    assert not is_strict(b'{"a":' + nested(MAX_DEPTH) + b',"a":1}')
+
+
 def test_one_line_among_many_is_found() -> None:
     lines = [b'{"a":1}', b'{"b":"x"}']
     assert are_strict(lines)

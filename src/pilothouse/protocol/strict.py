@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, cast
 
 import msgspec
@@ -56,8 +56,7 @@ def are_strict(lines: Sequence[bytes]) -> bool:
         return False
     # Nothing is nested deeper than there are openings, and few lines have many.
     return _openings(whole) <= MAX_DEPTH or all(
-        _openings(line) <= MAX_DEPTH or _depth_is_bounded(value)
-        for line, value in zip(lines, values, strict=True)
+        _openings(line) <= MAX_DEPTH or _depth(line) <= MAX_DEPTH for line in lines
     )
 
 
@@ -121,19 +120,16 @@ def _openings(text: bytes) -> int:
     return text.count(b"{") + text.count(b"[")
 
 
-def _depth_is_bounded(value: Any) -> bool:
-    level = _nested([value])
-    for _ in range(MAX_DEPTH):
-        level = [each for outer in level for each in _nested(_items(outer))]
-    return not level
-
-
-def _nested(values: Iterable[Any]) -> list[Any]:
-    return [each for each in values if isinstance(each, dict | list)]
-
-
-def _items(value: JsonObject | list[Any]) -> Iterable[Any]:
-    return value.values() if isinstance(value, dict) else value
+def _depth(text: bytes) -> int:
+    """How deep a JSON text is: of a name that comes twice, a parsed value would hide one."""
+    depth = deepest = 0
+    for token in _TOKEN.finditer(text):
+        if token[0] in (b"{", b"["):
+            depth += 1
+            deepest = max(deepest, depth)
+        elif token[0] in (b"}", b"]"):
+            depth -= 1
+    return deepest
 
 
 def _shallow(text: bytes) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Any
 
 import pytest
@@ -86,11 +87,10 @@ async def test_no_header_decides_whose_connection_it_is() -> None:
     """As the server is set up that `pilothouse serve` runs."""
     app = make_app(FakeEngine())
     started = asyncio.Event()
-    listener = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
-    port = listener.sockets[0].getsockname()[1]
-    listener.close()
-    server = make_server(app, started.set, host="127.0.0.1", port=port)
-    serving = asyncio.create_task(server.serve())
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+    server = make_server(app, started.set)
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
     try:
         async with asyncio.timeout(DEADLINE):
             await started.wait()
@@ -111,3 +111,4 @@ async def test_no_header_decides_whose_connection_it_is() -> None:
     finally:
         server.should_exit = True
         await asyncio.wait_for(serving, DEADLINE)
+        listening.close()
