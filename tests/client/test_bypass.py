@@ -45,7 +45,7 @@ opened = BypassGate(allowed=True)
 def test_no_option_bypasses_permissions_unless_that_is_allowed(given: dict[str, Any]):
     with pytest.raises(BypassNotAllowed, match="allow_bypass=True"):
         prepare(Options(cli_path=CLI, **given))
-    prepare(Options(cli_path=CLI, allow_bypass=True, **given))
+    prepare(Options(cli_path=CLI, allow_bypass=True, **given)).clean_up()
 
 
 @pytest.mark.parametrize("as_text", [True, False])
@@ -70,7 +70,7 @@ def test_no_settings_file_bypasses_permissions(tmp_path: Path, as_text: bool):
     ids=str,
 )
 def test_what_does_not_set_the_mode_passes(given: dict[str, Any]):
-    prepare(Options(cli_path=CLI, **given))
+    prepare(Options(cli_path=CLI, **given)).clean_up()
 
 
 def test_the_flag_is_passed_only_where_it_is_allowed():

@@ -470,6 +470,9 @@ class Client(Controls):
         self._idle.set()
         if self._stall is not None:
             self._stall.stop()
+        if self._launch is not None:
+            # Nobody need close the client of a CLI that has ended.
+            self._launch.clean_up()
         if self._sink is not None:
             self._sink.ended(error)
 

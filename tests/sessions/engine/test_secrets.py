@@ -57,6 +57,20 @@ async def test_no_command_line_has_a_secret_over_pipes(piped: Housing, temporary
     assert with_secret(temporary) == []
 
 
+@pytest.mark.engines_own
+async def test_what_a_cli_over_pipes_was_told_goes_with_it_however_it_ends(
+    piped: Housing, temporary: Path
+) -> None:
+    it = await piped("Hello.")
+    session_id = await it.done(**secretive())
+    assert len(with_secret(temporary)) == 3
+    pid = (await it.engine.status(session_id)).pid
+    assert pid is not None
+    os.kill(pid, signal.SIGKILL)
+    await it.when(session_id, lambda status: not status.live)
+    assert with_secret(temporary) == []
+
+
 async def test_no_command_line_has_a_secret_behind_a_relay(
     relayed: Housing, temporary: Path
 ) -> None:
