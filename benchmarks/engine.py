@@ -82,7 +82,7 @@ async def company() -> AsyncIterator[Company]:
     with tempfile.TemporaryDirectory(prefix="pilothouse-bench-") as folder:
         made: asyncio.Queue[ScriptedCLI] = asyncio.Queue()
 
-        def make_client(options: Options, *, sink: Sink) -> Client:
+        def make_client(options: Options, *, sink: Sink, **_: Any) -> Client:
             cli = ScriptedCLI()
             made.put_nowait(cli)
             return Client(options, transport=cli.transport, sink=sink)
