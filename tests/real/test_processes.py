@@ -104,9 +104,9 @@ def write_tool(it: Desk, held: HeldCommand) -> None:
 async def mid_tool(held: HeldCommand, its: Owner) -> None:
     await held.running.wait()
     # The strays may be on their way from `env` to `sleep`. Besides them there are the guard, the
-    # shell of the tool and the command it waits for.
+    # process above it, the shell of the tool and the command it waits for.
     expected = {its.process.pid, its.cli} | its.strays()
-    while not (expected <= (living := its.living()) and len(living) >= 6):  # noqa: ASYNC110
+    while not (expected <= (living := its.living()) and len(living) >= 7):  # noqa: ASYNC110
         await asyncio.sleep(0.02)
 
 
