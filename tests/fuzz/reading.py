@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from contextlib import aclosing
 from functools import cache
 from typing import Any
 
@@ -124,14 +125,14 @@ class Reader:
 
     # As they happen
 
-    async def _check_like(self, how: str, events: list[Any], coming: AsyncIterator[Any]) -> None:
+    async def _check_like(self, how: str, events: list[Any], coming: AsyncGenerator[Any]) -> None:
         """The same events must come in this way."""
         if not events:
             return
         found: list[Any] = []
         last = events[-1]["seq"]
         try:
-            async with asyncio.timeout(DEADLINE):
+            async with asyncio.timeout(DEADLINE), aclosing(coming):
                 async for each in coming:
                     found.append(each)
                     if each["seq"] >= last:
@@ -142,7 +143,7 @@ class Reader:
         if [each for each in found if each["seq"] <= last] != events:
             self._note(f"the {how} tells other events than the pages")
 
-    async def _stream(self, events: list[Any]) -> AsyncIterator[Any]:
+    async def _stream(self, events: list[Any]) -> AsyncGenerator[Any]:
         url = f"/api/events/stream?after={events[0]['seq'] - 1}"
         held = b""
         async with self._http.stream("GET", url) as stream:
@@ -156,7 +157,7 @@ class Reader:
                         yield self._strictly("an event of the stream", data)
         raise httpx.ReadError("the stream has ended")
 
-    async def _socket(self, events: list[Any]) -> AsyncIterator[Any]:
+    async def _socket(self, events: list[Any]) -> AsyncGenerator[Any]:
         address = self._address.replace("http", "ws", 1)
         url = f"{address}/api/ws?after={events[0]['seq'] - 1}"
         async with connect(

@@ -397,7 +397,10 @@ def _different(one: Any, other: Any) -> tuple[Any, Any]:
     """The innermost place where the two differ."""
     if isinstance(one, dict) and isinstance(other, dict):
         pairs = [(one.get(key), other.get(key)) for key in [*one, *other]]
-    elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+    elif isinstance(one, list) and isinstance(other, list):
+        if len(one) != len(other):
+            missing = [each for each in one if each not in other]
+            return missing[:1], [each for each in other if each not in one][:1]
         pairs = list(zip(one, other, strict=True))
     else:
         return one, other
