@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import NamedTuple
 
 import pytest
@@ -15,7 +16,8 @@ from tests.fuzz.mutation import shorter
 SOURCE = Path(__file__).parents[2] / "src"
 SHOWN = 300
 LISTED = 5
-TRIES = 400
+SECONDS = 40.0
+"""As long the least lines are looked for, for each failure."""
 
 
 class Failure(NamedTuple):
@@ -89,9 +91,9 @@ def shown(line: bytes) -> str:
     return f"{line[:SHOWN]!r}{more}"
 
 
-def least(lines: Sequence[bytes], fails: Fails, *, tries: int = TRIES) -> Sequence[bytes]:
-    """As few of the lines, and of their members, as still fail; no more than so many are tried."""
-    trying = _Trying(fails, tries)
+def least(lines: Sequence[bytes], fails: Fails) -> Sequence[bytes]:
+    """As few of the lines, and of their members, as still fail, as far as there is time to try."""
+    trying = _Trying(fails)
     size = len(lines)
     while size := size // 2:
         for start in reversed(range(0, len(lines), size)):
@@ -106,20 +108,21 @@ def _with_least(lines: Sequence[bytes], number: int, trying: _Trying) -> Sequenc
     """These lines, one of them without the members that do not matter."""
     before, line, after = lines[:number], lines[number], lines[number + 1 :]
     candidates = shorter(line)
-    while trying.left and (each := next(candidates, None)) is not None:
+    while trying.has_time and (each := next(candidates, None)) is not None:
         if trying.fail([*before, each, *after]):
             line, candidates = each, shorter(each)
     return [*before, line, *after]
 
 
 class _Trying:
-    def __init__(self, fails: Fails, left: int) -> None:
+    def __init__(self, fails: Fails) -> None:
         self._fails = fails
-        self.left = left
+        self._until = monotonic() + SECONDS
+
+    @property
+    def has_time(self) -> bool:
+        return monotonic() < self._until
 
     def fail(self, lines: Sequence[bytes]) -> bool:
-        """Whether these lines fail, as long as there are tries left."""
-        if not self.left:
-            return False
-        self.left -= 1
-        return self._fails(lines)
+        """Whether these lines fail, as long as there is time to try."""
+        return self.has_time and self._fails(lines)

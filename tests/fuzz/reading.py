@@ -17,7 +17,7 @@ from pilothouse.faces.http.document import make_document
 from tests.fuzz.findings import Failure, Findings
 from tests.fuzz.strict import strictly
 
-DEADLINE = 30.0
+DEADLINE = 100.0
 PAGE = 200
 ASKING = ("/mcp", "/context", "/commands", "/models")
 """What is asked of a CLI that lives, and starts one where none does."""

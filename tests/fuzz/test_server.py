@@ -26,7 +26,7 @@ from tests.fuzz.test_lines import SEED
 from tests.server.killable import DEADLINE, Server, until
 
 CROWD = 3
-FEW, MANY = 60, 4_000
+FEW, MANY = 60, 1_500
 """Lines of each session."""
 BEFORE = 3
 """What a CLI says before: it greets, begins a turn, and echoes the message."""
