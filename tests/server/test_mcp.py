@@ -223,7 +223,7 @@ async def test_alone_it_leaves_nothing_behind(ending: str, machine: Machine, fac
     children = family(client.pid)
     assert children
     end(client)
-    assert await client.ended() == code
+    assert await client.ended() == code, client.errors
     await gone(*children)
     assert machine.found() is None
 

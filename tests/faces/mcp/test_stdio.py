@@ -7,7 +7,7 @@ import itertools
 import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import mcp_types as types
@@ -74,9 +74,13 @@ class Client:
         async with asyncio.timeout(DEADLINE):
             await self._serving
 
+    def cancel(self) -> None:
+        self._serving.cancel()
+
     async def aclose(self) -> None:
         self.stop_writing()
-        await self.ended()
+        with suppress(asyncio.CancelledError):
+            await self.ended()
         self.stop_reading()
         for each in self._server_ends:
             os.close(each)
@@ -105,6 +109,16 @@ async def test_a_client_is_served_until_it_says_no_more(client: Client) -> None:
     assert [each["name"] for each in answer["result"]["tools"]] == ["work"]
     client.stop_writing()
     await client.ended()
+
+
+@pytest.mark.parametrize("turns", range(12))
+async def test_it_can_be_ended_while_a_message_comes(turns: int, client: Client) -> None:
+    client.write(json.dumps(LIST).encode() + b"\n")
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    client.cancel()
+    with suppress(asyncio.CancelledError):
+        await client.ended()
 
 
 async def test_one_without_a_handshake_is_served_too() -> None:

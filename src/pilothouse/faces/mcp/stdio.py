@@ -44,12 +44,16 @@ async def serve(server: Server[Any], reading: int, writing: int, *, longest: int
     incoming, requests = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     answers, outgoing = anyio.create_memory_object_stream[SessionMessage](0)
     options = server.create_initialization_options()
-    async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_read, reading, longest, incoming, answers.clone())
-        tasks.start_soon(_write, writing, outgoing, tasks.cancel_scope)
-        await server.run(requests, answers, options)
-        # A client that is there but does not read keeps nobody here.
-        tasks.cancel_scope.deadline = anyio.current_time() + GRACE
+    try:
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(_read, reading, longest, incoming, answers.clone())
+            tasks.start_soon(_write, writing, outgoing, tasks.cancel_scope)
+            await server.run(requests, answers, options)
+            # A client that is there but does not read keeps nobody here.
+            tasks.cancel_scope.deadline = anyio.current_time() + GRACE
+    except* anyio.BrokenResourceError:
+        # A message came while the serving was being ended: the library passes it on to nobody.
+        log.debug("a message came too late")
 
 
 # What the client says
