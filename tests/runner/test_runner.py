@@ -290,7 +290,6 @@ async def test_a_drained_runner_takes_no_new_sessions_and_keeps_the_old(
         await carrier.order("close_input")
         await server.told.until(lambda: server.told.gone != [])
         server.runners.drain("box", on=False)
-        await server.told.becomes("box", "connected")
         await server.start("box", machine.work)
     assert "takes no new sessions; 1 session here" in running.said()
     assert "can be ended" in running.said()

@@ -7,7 +7,7 @@
     end_run          server -> runner   end that run's CLI in order
     drain            server -> runner   take no new runs, or take them again; answered by `draining`
     run_gone         runner -> server   that run's relay is there no more
-    draining         runner -> server   whether it takes no new runs
+    draining         runner -> server   whether it takes no new runs of its own accord
 
 Members and messages that one side does not know are those of a newer one, and are passed over.
 """

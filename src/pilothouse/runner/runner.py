@@ -134,7 +134,7 @@ class Runner:
 
     def _drain(self, *, on: bool) -> None:
         self._drained_by_server = on
-        self._control.tell(Draining(self._draining))
+        self._control.tell(Draining(self._drains_itself))
         if self._draining:
             self._say(f"takes no new sessions; {counted(self.sessions)} here")
         else:
