@@ -19,6 +19,9 @@ class Proxy:
         self.url = ""
         self._port = port
         self._random = random.Random(seed)
+        # Drawn beforehand: what chance decides on the way depends on how fast the machine is.
+        rounds = (self._random.sample(FATES, len(FATES)) for _ in range(0, cuts, len(FATES)))
+        self._to_come = [fate for each in rounds for fate in each][:cuts]
         self._tasks: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
@@ -43,7 +46,7 @@ class Proxy:
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         fate = "none"
         if len(self.fates) < self.cuts:
-            fate = self._random.choice(FATES)
+            fate = self._to_come[len(self.fates)]
             self.fates.append(fate)
         streams = [writer]
         try:
