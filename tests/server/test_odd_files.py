@@ -49,8 +49,6 @@ def holding(content: bytes) -> Damage:
 
 
 def closed(path: Path) -> None:
-    if os.geteuid() == 0:
-        pytest.skip("root may read everything")
     path.touch(0o000)
 
 
@@ -65,9 +63,10 @@ DAMAGES: dict[str, Damage] = {
     "half a surrogate": holding(b'{"address":"\xed\xa0\x80"}'),
     "nested deeply": holding(b"a = " + b"[" * 100_000),
     "a folder": Path.mkdir,
-    "unreadable": closed,
     "a link to itself": loop,
 }
+if os.geteuid() != 0:
+    DAMAGES["unreadable"] = closed
 EMPTY: dict[str, Damage] = {"empty": holding(b"")}
 damages = pytest.mark.parametrize("damage", DAMAGES.values(), ids=DAMAGES)
 damages_and_empty = pytest.mark.parametrize(
