@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import pairwise
 from random import Random
+from typing import TypeVar
 
 import pytest
 
@@ -15,12 +16,15 @@ from tests.fuzz.findings import Failure, Findings, failure_of, least
 from tests.fuzz.folds import Fold, raw_of
 from tests.fuzz.known import KNOWN
 from tests.fuzz.mutation import as_read, is_blank, mutated
+from tests.fuzz.strict import depth_of
 
 SEED = int(os.environ.get("PILOTHOUSE_SEED", "7"))
 FEW, MANY, PARTS = 4_000, 500_000, 20
 TOGETHER = 40
 """Lines of one session."""
 
+DEEP, STACKS = 60, (0, 100, 400)
+T = TypeVar("T")
 WhyNot = Callable[[Sequence[bytes], Random], Failure | None]
 
 
@@ -97,6 +101,36 @@ def test_what_was_once_too_much_is_received_and_lived_through() -> None:
         if failure is not None:
             findings.note(failure, KNOWN)
     findings.check()
+
+
+def test_what_a_line_is_does_not_depend_on_how_deep_the_stack_is() -> None:
+    rng, findings = Random(SEED), Findings(SEED)
+    for line in deep_ones(rng, DEEP):
+        shallow, *others = [at_depth(each, lambda line=line: told_of_line(line)) for each in STACKS]
+        if any(each != shallow for each in others):
+            findings.note(Failure("another entry where the stack is deeper"), [line])
+    findings.check()
+
+
+def deep_ones(rng: Random, count: int) -> Iterator[bytes]:
+    """Lines that are nested about as deep as a parser goes, some of them broken far inside."""
+    while count:
+        line = mutated(rng)
+        if depth_of(line) > 500:
+            count -= 1
+            at = line.find(b"[" * 400) + rng.randrange(400)
+            yield line if rng.random() < 0.5 else line[:at] + b"x" + line[at:]
+
+
+def at_depth(depth: int, work: Callable[[], T]) -> T:
+    """What it returns with so many frames below it."""
+    return at_depth(depth - 1, work) if depth else work()
+
+
+def told_of_line(line: bytes) -> list[tuple[str, bytes]]:
+    fold = Fold()
+    fold.take(line + b"\n")
+    return [(each.kind, bytes(each.body)) for each in fold.entries]
 
 
 @pytest.mark.slow

@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from pilothouse.protocol.strict import (
+    DEEPEST_READ,
     MAX_DEPTH,
     are_strict,
     clean_text,
     encode_strictly,
     is_strict,
+    is_too_deep,
     strict,
 )
 
@@ -65,6 +67,19 @@ def test_a_text_may_be_as_deep_as_is_allowed_and_as_wide_as_it_likes() -> None:
 
 def test_a_name_that_comes_twice_hides_no_depth() -> None:
     assert not is_strict(b'{"a":' + nested(MAX_DEPTH) + b',"a":1}')
+
+
+def test_brackets_in_strings_are_none() -> None:
+    inside = b'"' + b"[" * 5_000 + b'\\"' + b"]" * 5_000 + b'"'
+    deepest = b"[" * (DEEPEST_READ - 1) + b"[" + inside + b"]" + b"]" * (DEEPEST_READ - 1)
+    assert not is_too_deep(deepest)
+    assert is_too_deep(b"[" + deepest + b"]")
+
+
+@pytest.mark.parametrize("end", [b"", b"\\", b'\\"'])
+def test_a_string_without_an_end_hides_what_follows(end: bytes) -> None:
+    assert not is_too_deep(b'["' + b"[" * 5_000 + end)
+    assert is_too_deep(b"[" * 5_000 + b'"' + b"]" * 5_000 + end)
 
 
 def test_one_line_among_many_is_found() -> None:

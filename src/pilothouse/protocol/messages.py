@@ -46,7 +46,7 @@ from .stream import (
     UnknownStreamEvent,
     read_event,
 )
-from .strict import parse_shallow
+from .strict import has_deep, is_too_deep, parse_shallow
 from .system import SystemMessage, class_of
 from .wire import (
     NULL,
@@ -487,6 +487,8 @@ _decode_lines = _decoder.decode_lines
 
 def decode(line: bytes) -> Message:
     """The message on this line. Raises `NotAMessage` where it is no JSON object."""
+    if is_too_deep(line):
+        return _decode_deep(line)
     try:
         message = _decode(line)
     except _UNREADABLE:
@@ -506,7 +508,7 @@ def decode_lines(lines: list[bytes]) -> list[Message] | None:
     try:
         # Lines that all end in a brace are none of them blank. Then as many messages as lines
         # are one to each, which the decoder alone does not tell: it needs no newline between two.
-        if set(map(_last_byte, lines)) != _BRACE:
+        if set(map(_last_byte, lines)) != _BRACE or has_deep(lines):
             return None
         messages = cast("list[Message]", _decode_lines(b"\n".join(lines)))
     except _UNREADABLE:
@@ -529,10 +531,8 @@ def _specific(message: Message) -> Message:
 def _decode_slowly(line: bytes) -> Message:
     try:
         value = parse_strictly(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise NotAMessage("not JSON") from None
-    except RecursionError:
-        return _decode_deep(line)
     if not isinstance(value, dict):
         raise NotAMessage("not an object")
     return _convert(cast(JsonObject, value), line)
@@ -550,7 +550,7 @@ def _convert(given: JsonObject, line: bytes) -> Message:
 
 
 def _decode_deep(line: bytes) -> Message:
-    """A line nested deeper than any parser goes, without what lies so deep."""
+    """A line that is nested too deeply, without what lies so deep."""
     try:
         value = as_object(parse_shallow(line))
     except (ValueError, RecursionError):

@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any, Final, cast
 
 import msgspec
@@ -22,12 +23,15 @@ import msgspec
 from .wire import JsonObject, parse, parse_strictly
 
 __all__ = [
+    "DEEPEST_READ",
     "MAX_DEPTH",
     "are_strict",
     "clean",
     "clean_text",
     "encode_strictly",
+    "has_deep",
     "is_strict",
+    "is_too_deep",
     "parse_shallow",
     "strict",
 ]
@@ -35,11 +39,23 @@ __all__ = [
 MAX_DEPTH: Final = 64
 """Levels of arrays and objects: some readers take 128, and an entry is inside of four itself."""
 
+DEEPEST_READ: Final = 256
+"""How deep a text may be to be parsed as a whole.
+
+How deep a parser really goes depends on the calls below it. A line has to be the same wherever it
+is looked at, so what is deeper is never given to one.
+"""
+
 _LARGEST: Final = 10**308
 """About the largest double: an integer beyond it is infinite to most readers."""
 
 _REFUSED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-_TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+# A string without an end goes to the text's: nothing is looked at twice.
+_STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
+_TOKEN: Final = re.compile(_STRING.pattern + rb"|[\[\]{}]", re.DOTALL)
+# One level more or less, as signed bytes.
+_STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
+_NO_STEP: Final = bytes(range(256)).translate(None, b"[{]}")
 
 # With no type to read into, it looks at every byte.
 _decode: Final = msgspec.json.Decoder().decode
@@ -53,8 +69,7 @@ def are_strict(lines: Sequence[bytes]) -> bool:
             _decode(line)
     except _REFUSED:
         return False
-    # Nothing is nested deeper than there are openings, and few lines have many.
-    return all(_openings(line) <= MAX_DEPTH or _depth(line) <= MAX_DEPTH for line in lines)
+    return not any(_is_deeper(line, MAX_DEPTH) for line in lines)
 
 
 def is_strict(text: bytes) -> bool:
@@ -62,12 +77,19 @@ def is_strict(text: bytes) -> bool:
     return are_strict([text])
 
 
+def is_too_deep(text: bytes) -> bool:
+    """Whether this JSON text is to be read by `parse_shallow`."""
+    return len(text) > DEEPEST_READ and _is_deeper(text, DEEPEST_READ)
+
+
+def has_deep(lines: Sequence[bytes]) -> bool:
+    """Whether one of these is too deep."""
+    return max(map(len, lines)) > DEEPEST_READ and any(map(is_too_deep, lines))
+
+
 def strict(text: bytes) -> bytes:
     """The same JSON value, as every reader takes it. ValueError: it is no JSON."""
-    try:
-        value = parse_strictly(text)
-    except RecursionError:
-        value = parse_shallow(text)
+    value = parse_shallow(text) if is_too_deep(text) else parse_strictly(text)
     return msgspec.json.encode(clean(value))
 
 
@@ -81,7 +103,7 @@ def encode_strictly(value: Any) -> bytes:
 
 
 def parse_shallow(text: bytes) -> Any:
-    """A JSON text too deep for any parser as plain values. ValueError: it is no JSON."""
+    """A JSON text that is too deep as plain values. ValueError: it is no JSON."""
     return parse_strictly(_shallow(text))
 
 
@@ -113,24 +135,19 @@ def clean_text(text: str) -> str:
     return text
 
 
-def _openings(text: bytes) -> int:
-    return text.count(b"{") + text.count(b"[")
+def _is_deeper(text: bytes, depth: int) -> bool:
+    # Nothing is nested deeper than there are openings, and few lines have many.
+    return text.count(b"{") + text.count(b"[") > depth and _depth(text) > depth
 
 
 def _depth(text: bytes) -> int:
     """How deep a JSON text is: of a name that comes twice, a parsed value would hide one."""
-    depth = deepest = 0
-    for token in _TOKEN.finditer(text):
-        if token[0] in (b"{", b"["):
-            depth += 1
-            deepest = max(deepest, depth)
-        elif token[0] in (b"}", b"]"):
-            depth -= 1
-    return deepest
+    steps = _STRING.sub(b"", text).translate(_STEPS, _NO_STEP)
+    return max(accumulate(memoryview(steps).cast("b")), default=0)
 
 
 def _shallow(text: bytes) -> bytes:
-    """The text with null for every array and object that lies too deep for any parser."""
+    """The text with null for every array and object that lies deeper than MAX_DEPTH."""
     kept: list[bytes] = []
     depth = end = 0
     for token in _TOKEN.finditer(text):
