@@ -164,6 +164,10 @@ def test_with_compound_nothing_else_may_be_there(command: str):
         "cd x; coproc rm y",
         "cd x; function pytest { rm y; }; pytest -q",
         "cd x; repeat 2 rm y",
+        "cd x; noglob rm y",
+        "cd x; - rm y",
+        "cd x 2&>/dev/null",
+        "cd x 2\\\n&>/dev/null",
         "cd x; {rm,y}",
         "cd {x,y}",
         "cd {1..9}",
@@ -173,7 +177,7 @@ def test_with_compound_nothing_else_may_be_there(command: str):
 def test_what_some_shell_reads_otherwise_is_not_certain(command: str):
     assert verdict(rule('tool = "*"', 'action = "allow"'), bash(command)) == "allow"
     everything = rule(
-        'command = ["cd *", "[[]*", "{*", "!*", "coproc *", "function *", "repeat *"]'
+        'command = ["cd *", "[[]*", "{*", "!*", "-*", "coproc *", "function *", "repeat *", "no*"]'
     )
     assert verdict(everything + 'compound = true\naction = "allow"', bash(command)) == "ask"
 

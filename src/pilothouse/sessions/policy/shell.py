@@ -68,12 +68,14 @@ _INNER: Final = re.compile(r"[\s;&|`]|\$\(")
 _REDIRECTED: Final = re.compile(r"(?:(?<!\d)\d+)?&?(?<![<>])[<>]+[&|]?[ \t]*[^\s;&|()<>`]+")
 _BRACES: Final = re.compile(r"[{},]|\.\.")
 _ROUGHLY: Final = re.compile(r"[;&|\n\r()`{}<>]+")
-_SPLIT_OPERATOR: Final = re.compile(r"&(?:\\\n)+>")
+# `&>` in two lines; or behind a digit, which zsh takes for the number of a file and no argument.
+_UNSURE_OPERATOR: Final = re.compile(r"&(?:\\\n)+>|\d(?:\\\n)*&>")
 
 _OPENING: Final = _words("if then elif else while until do ! {")
 # Where a program's name is expected these begin something else, in some shell.
 _RESERVED: Final = _OPENING - {"!"} | _words(
-    "fi done for foreach end select case esac in function coproc repeat nocorrect always [[ ]] }"
+    "fi done for foreach end select case esac in function coproc repeat noglob nocorrect - always "
+    "[[ ]] }"
 )
 _PREFIXES: Final = _words("! time -p")
 _WRAPPERS: Final = _words(
@@ -200,7 +202,7 @@ def joined_texts(command: str, *, shell: bool = True) -> list[str] | None:
     """
     if _doubtful(command, shell=True) or (not shell and _doubtful(command, shell=False)):
         return None
-    if _SPLIT_OPERATOR.search(command) or _expands(command):
+    if _UNSURE_OPERATOR.search(command) or _expands(command):
         return None
     texts: list[str] = []
     for scan in _scans(command):
