@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import stat
 from contextlib import closing
@@ -43,13 +44,18 @@ def beside(path: Path, pattern: str = "*") -> set[Path]:
 
 
 async def test_the_files_are_for_the_user_alone(tmp_path: Path) -> None:
-    path = tmp_path / "new" / "journal.db"
-    journal = await SqliteJournal.open(path)
-    await keep(journal, drafts(1))
+    path = tmp_path / "new" / "folder" / "journal.db"
+    umask = os.umask(0)
+    try:
+        journal = await SqliteJournal.open(path)
+        await keep(journal, drafts(1))
+    finally:
+        os.umask(umask)
     modes = {each.name: stat.S_IMODE(each.stat().st_mode) for each in path.parent.iterdir()}
     assert set(modes) >= {"journal.db", "journal.db-wal", "journal.db.lock"}
     assert set(modes.values()) == {0o600}
-    assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    for folder in (path.parent, path.parent.parent):
+        assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     await journal.aclose()
 
 

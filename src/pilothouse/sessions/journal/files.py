@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import Final
 
+from pilothouse import folders
 from pilothouse.errors import JournalError, JournalInUse
 
 __all__ = ["lock", "looks_whole", "make_private", "set_aside", "siblings"]
@@ -39,7 +40,7 @@ def looks_whole(path: Path) -> bool:
 def make_private(path: Path) -> None:
     """Make the file and its folder for the user alone; what is there keeps its rights."""
     try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folders.make_private(path.parent)
         os.close(_opened(path))
     except OSError as error:
         raise _no_place(path, error) from error
