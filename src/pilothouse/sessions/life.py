@@ -370,7 +370,7 @@ class Life(ABC):
 
     def received(self, events: Sequence[Message | LineRejected], kinds: set[type[Any]]) -> None:
         """Keep what the CLI wrote."""
-        turns = self._scribe.lines(self.view, events, kinds, self._passage.received())
+        turns = self._scribe.lines(self.view, events, kinds, self._passage.received)
         if self.view.claude_session_id not in self._writers:
             self._follow_conversation()
         for turn in turns:

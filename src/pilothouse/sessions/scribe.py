@@ -85,11 +85,12 @@ class Scribe:
         view: View,
         events: Sequence[Message | LineRejected],
         kinds: set[type[Any]],
-        received: Sequence[ReceivedRow] = (),
+        received: Callable[[], Sequence[ReceivedRow]] = tuple,
     ) -> list[Turn]:
         """Add what a CLI wrote; the turns that ended with it are noted in the same transaction.
 
-        `received` tells how far its lines have come with these.
+        `received` gives how far its lines have come with these. It is asked when they are posted:
+        what fails before that has not come.
         """
         if self._journal.failed is not None:
             # Whoever reads from a CLI must not fail; that nothing is kept is told by `failed`.
@@ -100,26 +101,20 @@ class Scribe:
         plain = are_strict(lines)
         if plain and kinds == PIECES_ALONE:
             pieces = [Draft(session_id, PARTIAL, at, line) for line in lines]
-            self._journal.post(pieces, Changes(received=received) if received else None)
+            rows = received()
+            self._journal.post(pieces, Changes(received=rows) if rows else None)
             view.skip(first + len(events) - 1, at)
             return []
-        drafts: list[Draft] = []
+        # All of them before the view knows of any: it cannot forget one that was not kept.
+        drafts = [_line(session_id, event, at, plain=plain) for event in events]
         turns: list[Turn] = []
-        for number, event in enumerate(events, first):
-            if isinstance(event, LineRejected) and event.size:
-                drafts.append(_record(view, LinesLost(because=too_long(event.size)), number, at))
-                continue
-            draft = _line(session_id, event, at, plain=plain)
-            drafts.append(draft)
-            if draft.kind != CLI:
-                view.skip(number, at)
-            elif draft.told is None:
-                turns += view.apply(number, CLI, at, draft.body, cast(Message, event))
-            else:
-                # As it will be read after a restart.
-                turns += view.apply(number, CLI, at, draft.told)
+        for number, (draft, event) in enumerate(zip(drafts, events, strict=True), first):
+            as_told = None if draft.told is not None or draft.kind != CLI else event
+            # What not every reader takes is told as it will be read after a restart.
+            body = draft.body if draft.told is None else draft.told
+            turns += view.apply(number, draft.kind, at, body, cast("Message | None", as_told))
         drafts += self._endings(view, turns, at, first + len(drafts))
-        self._journal.post(drafts, self._sums(view, turns, at, received))
+        self._journal.post(drafts, self._sums(view, turns, at, received()))
         return turns
 
     def check(self) -> None:
@@ -165,6 +160,9 @@ def _raw(event: Message | LineRejected) -> bytes:
 
 def _line(session_id: str, event: Message | LineRejected, at: int, *, plain: bool) -> Draft:
     """What is kept of a line; `plain`: every reader takes it."""
+    if isinstance(event, LineRejected) and event.size:
+        record, body = storable(LinesLost(because=too_long(event.size)))
+        return Draft(session_id, kind_of(record), at, body)
     line = _raw(event)
     if isinstance(event, Message):
         kind = PARTIAL if type(event) is StreamEvent else CLI
