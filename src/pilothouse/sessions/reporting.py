@@ -205,21 +205,12 @@ class Reporting(Registry):
             if cursor is not None:
                 every = [each for each in every if _place(each) < _place(cursor)]
             return every[-limit:]
-        return await self._asked_before(cursor, session_id, state, limit)
-
-    async def _asked_before(
-        self, cursor: Question | None, session_id: str | None, state: QuestionFilter, limit: int
-    ) -> Questions:
-        """Looks back through the journal, further each time, until there are enough."""
-        looked = 0
-        while True:
-            looked = 4 * looked + limit
-            newest = await self.journal.questions(session_id=session_id, limit=looked)
-            ids = [each.id for each in newest]
-            end = len(ids) if cursor is None else ids.index(cursor.id) if cursor.id in ids else 0
-            found = [each for each in newest[:end] if state in ("any", each.state)]
-            if len(found) >= limit or len(newest) < looked:
-                return found[-limit:]
+        return await self.journal.questions(
+            session_id=session_id,
+            state=None if state == "any" else state,
+            limit=limit,
+            before=before,
+        )
 
     async def _once_kept(self, told: T) -> T:
         """Tell it when it is committed: nobody may know of a question that a crash undoes."""

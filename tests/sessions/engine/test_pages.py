@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 import httpx
@@ -11,6 +13,7 @@ from pilothouse.errors import UnknownQuestion
 from pilothouse.sessions.contract import Ask, Question, QuestionState, Tokens
 from pilothouse.sessions.engine import SessionEngine
 from pilothouse.sessions.journal.contract import Changes, CostRow, Draft
+from pilothouse.sessions.journal.sqlite import SqliteJournal
 from tests.faces.http.serving import calling, make_app
 from tests.sessions.engine.conftest import Housing
 
@@ -63,6 +66,20 @@ async def test_a_page_begins_at_a_question_that_no_longer_fits(house: Housing) -
     ids = await gather(it.engine, 12)
     found = await it.engine.questions(state="expired", limit=2, before=ids[9])
     assert [each.id for each in found] == [ids[5], ids[8]]
+
+
+async def test_a_question_that_cannot_be_read_hides_no_other(house: Housing) -> None:
+    it = await house()
+    ids = await gather(it.engine, 30)
+    await it.engine.aclose()
+    with closing(sqlite3.connect(it.engine.services.settings.state_dir / "journal.db")) as file:
+        file.execute("UPDATE questions SET body = x'78' WHERE id = ?", (ids[25],))
+        file.commit()
+    journal = await SqliteJournal.open(it.engine.services.settings.state_dir / "journal.db")
+    kept = [each.id for each in await journal.questions(limit=10)]
+    kept = [each.id for each in await journal.questions(limit=100, before=kept[0])] + kept
+    await journal.aclose()
+    assert kept == ids[:25] + ids[26:]
 
 
 async def test_before_the_first_question_there_is_none_and_before_no_question_neither(

@@ -209,8 +209,12 @@ class Journal(Protocol):
         session_id: str | None = None,
         state: QuestionState | None = None,
         limit: int | None = None,
+        before: str | None = None,
     ) -> list[Question]:
-        """Questions in the order they were asked."""
+        """Questions in the order they were asked; with a limit, the last of them.
+
+        `before` is the id of the question that follows them.
+        """
         ...
 
     async def question(self, question_id: str) -> Question | None: ...

@@ -364,10 +364,16 @@ class Database:
         ]
 
     def questions(
-        self, session_id: str | None, state: str | None, limit: int | None
+        self, session_id: str | None, state: str | None, limit: int | None, before: str | None
     ) -> list[Question]:
-        """The last `limit` questions, in the order they were asked."""
-        where, values = given({"session = ?": self._known(session_id), "state = ?": state})
+        """The last `limit` questions before another one, in the order they were asked."""
+        where, values = given(
+            {
+                "session = ?": self._known(session_id),
+                "state = ?": state,
+                "(opened, number) < (SELECT opened, number FROM questions WHERE id = ?)": before,
+            }
+        )
         rows = self._rows(
             f"SELECT body FROM questions WHERE {where} ORDER BY opened DESC, number DESC LIMIT ?",
             *(*values, -1 if limit is None else limit),

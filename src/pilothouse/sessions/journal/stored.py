@@ -56,7 +56,7 @@ class Store(Protocol):
     def snapshots(self) -> list[Snapshot]: ...
 
     def questions(
-        self, session_id: str | None, state: str | None, limit: int | None
+        self, session_id: str | None, state: str | None, limit: int | None, before: str | None
     ) -> list[Question]: ...
 
     def question(self, question_id: str) -> Question | None: ...
@@ -204,9 +204,10 @@ class StoredJournal:
         session_id: str | None = None,
         state: QuestionState | None = None,
         limit: int | None = None,
+        before: str | None = None,
     ) -> list[Question]:
         """Questions in the order they were asked; with a limit, the last of them."""
-        return await self._ask(self._store.questions, session_id, state, limit)
+        return await self._ask(self._store.questions, session_id, state, limit, before)
 
     async def question(self, question_id: str) -> Question | None:
         """The question with this id."""
