@@ -56,3 +56,10 @@ def test_what_has_no_options_is_passed_on_as_it_is() -> None:
     mixed = tellable(Batch(events=[line, msgspec.structs.replace(started, seq=2)], cursor=2))
     assert mixed.events[0] is line
     assert [event.seq for event in mixed.events] == [1, 2]
+
+
+def test_a_record_that_is_damaged_is_told_as_nothing() -> None:
+    whole = batch(SessionStarted(cwd="/work", options=OPTIONS))
+    [event] = whole.events
+    cut = Event(event.seq, "s", event.kind, 0, Raw(bytes(event.body)[:40]))
+    assert bytes(tellable(Batch(events=[cut], cursor=1)).events[0].body) == b"null"

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from typing import Any, Final, cast
 
-import msgspec
 from msgspec import Raw, structs
 
-from pilothouse.protocol.wire import encode_json
+from pilothouse.protocol.wire import encode_json, parse
 
 from .contract import Batch, Event
 
@@ -31,7 +30,7 @@ def tellable(batch: Batch) -> Batch:
 def _tellable(event: Event) -> Event:
     if event.kind not in _WITH_OPTIONS:
         return event
-    body = without_secrets(msgspec.json.decode(event.body))
+    body = without_secrets(parse(event.body))
     return structs.replace(event, body=Raw(encode_json(body)))
 
 

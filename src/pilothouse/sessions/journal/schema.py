@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 
 from pilothouse.errors import JournalError, JournalTooNew
 from pilothouse.protocol.strict import is_strict, strict
+from pilothouse.protocol.wire import encode_json
 
 __all__ = [
     "INCREMENTAL",
@@ -109,10 +110,15 @@ def _mended(body: bytes) -> bytes:
     try:
         return strict(body)
     except ValueError:
-        return body
+        return encode_json(body.decode("utf-8", "replace"))
 
 
-MIGRATIONS: Final = (m1_everything, m2_runs, m3_odd_lines)
+def m4_pages(db: sqlite3.Connection) -> None:
+    """A page of questions is found without looking at the others."""
+    db.execute("CREATE INDEX IF NOT EXISTS questions_by_place ON questions (opened, number)")
+
+
+MIGRATIONS: Final = (m1_everything, m2_runs, m3_odd_lines, m4_pages)
 
 
 def migrate(db: sqlite3.Connection, lock: threading.Lock) -> None:
