@@ -11,9 +11,12 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from pilothouse.protocol import NotAMessage, decode
+from pilothouse.protocol.messages import decode_lines
 from pilothouse.protocol.strict import (
     DEEPEST_READ,
     MAX_DEPTH,
+    MOST_PARTS,
     are_strict,
     clean_text,
     encode_strictly,
@@ -34,6 +37,7 @@ REFUSED = [
     pytest.param(b'{"a":[NaN,-Infinity,1]}', {"a": [None, None, 1]}, id="no number of JSON's"),
     pytest.param(b'{"a":1e400}', {"a": None}, id="beyond any double"),
     pytest.param(b'{"a":' + b"9" * 10_000 + b"}", {"a": None}, id="ten thousand digits"),
+    pytest.param(b'{"a":-' + b"9" * 309 + b"}", {"a": None}, id="an integer beyond any double"),
     pytest.param(b'{"a":"\x01"}', None, id="a control character, which is no JSON"),
 ]
 
@@ -80,6 +84,23 @@ def test_brackets_in_strings_are_none() -> None:
 def test_a_string_without_an_end_hides_what_follows(end: bytes) -> None:
     assert not is_too_deep(b'["' + b"[" * 5_000 + end)
     assert is_too_deep(b"[" * 5_000 + b'"' + b"]" * 5_000 + end)
+
+
+@pytest.mark.parametrize("before", range(0, 64, 7))
+def test_a_long_number_is_found_wherever_it_stands(before: int) -> None:
+    assert is_strict(b'{"a":"' + b"x" * before + b'","b":' + b"9" * 308 + b"}")
+    assert not is_strict(b'{"a":"' + b"x" * before + b'","b":' + b"9" * 309 + b"}")
+
+
+def test_what_has_too_many_parts_is_no_json_to_anybody() -> None:
+    text = b'{"type":"x","a":[' + b"[]," * MOST_PARTS + b"[]]}"
+    assert not is_strict(text)
+    with pytest.raises(ValueError, match="more than 500000 arrays and objects"):
+        strict(text)
+    with pytest.raises(NotAMessage, match="more than 500000 arrays and objects"):
+        decode(text)
+    assert decode_lines([text]) is None
+    assert is_strict(b'{"a":"' + b"[]," * MOST_PARTS + b'"}')
 
 
 def test_one_line_among_many_is_found() -> None:

@@ -46,7 +46,7 @@ from .stream import (
     UnknownStreamEvent,
     read_event,
 )
-from .strict import has_deep, is_too_deep, parse_shallow
+from .strict import TooManyParts, has_deep, is_too_deep, parse_shallow
 from .system import SystemMessage, class_of
 from .wire import (
     NULL,
@@ -487,10 +487,12 @@ _decode_lines = _decoder.decode_lines
 
 def decode(line: bytes) -> Message:
     """The message on this line. Raises `NotAMessage` where it is no JSON object."""
-    if is_too_deep(line):
-        return _decode_deep(line)
     try:
+        if is_too_deep(line):
+            return _decode_deep(line)
         message = _decode(line)
+    except TooManyParts as error:
+        raise NotAMessage(str(error)) from None
     except _UNREADABLE:
         return _decode_slowly(line)
     if type(message) is SystemMessage:
@@ -511,7 +513,7 @@ def decode_lines(lines: list[bytes]) -> list[Message] | None:
         if set(map(_last_byte, lines)) != _BRACE or has_deep(lines):
             return None
         messages = cast("list[Message]", _decode_lines(b"\n".join(lines)))
-    except _UNREADABLE:
+    except (*_UNREADABLE, TooManyParts):
         return None
     if len(messages) != len(lines):
         return None

@@ -8,6 +8,8 @@ goes on to others is such a line only if it `is_strict`, and else what `strict` 
     half a surrogate pair, bytes that are no UTF-8      U+FFFD in their place
     NaN, Infinity, a number outside what a double has   null
     what lies deeper than MAX_DEPTH                     null
+
+A text of more than MOST_PARTS arrays and objects is not parsed at all: it counts as no JSON.
 """
 
 from __future__ import annotations
@@ -25,6 +27,8 @@ from .wire import JsonObject, parse, parse_strictly
 __all__ = [
     "DEEPEST_READ",
     "MAX_DEPTH",
+    "MOST_PARTS",
+    "TooManyParts",
     "are_strict",
     "clean",
     "clean_text",
@@ -46,6 +50,9 @@ How deep a parser really goes depends on the calls below it. A line has to be th
 is looked at, so what is deeper is never given to one.
 """
 
+MOST_PARTS: Final = 500_000
+"""Arrays and objects of one text: to look at so many takes about half a second."""
+
 _LARGEST: Final = 10**308
 """About the largest double: an integer beyond it is infinite to most readers."""
 
@@ -53,6 +60,8 @@ _REFUSED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 # A string without an end goes to the text's: nothing is looked at twice.
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)', re.DOTALL)
 _TOKEN: Final = re.compile(_STRING.pattern + rb"|[\[\]{}]", re.DOTALL)
+_LONG_NUMBER: Final = re.compile(rb"(?<![0-9])[0-9]{309}")
+_DIGITS: Final = bytes.maketrans(b"123456789", b"0" * 9)
 # One level more or less, as signed bytes.
 _STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NO_STEP: Final = bytes(range(256)).translate(None, b"[{]}")
@@ -61,15 +70,24 @@ _NO_STEP: Final = bytes(range(256)).translate(None, b"[{]}")
 _decode: Final = msgspec.json.Decoder().decode
 
 
+class TooManyParts(ValueError):
+    """A text has more arrays and objects than anybody looks at."""
+
+    def __init__(self) -> None:
+        super().__init__(f"more than {MOST_PARTS} arrays and objects")
+
+
 def are_strict(lines: Sequence[bytes]) -> bool:
     """Whether every reader takes all of these JSON texts."""
     try:
         for line in lines:
+            if _is_deeper(line, MAX_DEPTH):
+                return False
             # One at a time: what all of them hold together would wake the garbage collector.
             _decode(line)
-    except _REFUSED:
+    except (*_REFUSED, TooManyParts):
         return False
-    return not any(_is_deeper(line, MAX_DEPTH) for line in lines)
+    return not _have_long_number(lines)
 
 
 def is_strict(text: bytes) -> bool:
@@ -78,12 +96,12 @@ def is_strict(text: bytes) -> bool:
 
 
 def is_too_deep(text: bytes) -> bool:
-    """Whether this JSON text is to be read by `parse_shallow`."""
+    """Whether this JSON text is to be read by `parse_shallow`. Raises `TooManyParts`."""
     return len(text) > DEEPEST_READ and _is_deeper(text, DEEPEST_READ)
 
 
 def has_deep(lines: Sequence[bytes]) -> bool:
-    """Whether one of these is too deep."""
+    """Whether one of these is too deep. Raises `TooManyParts`."""
     return max(map(len, lines)) > DEEPEST_READ and any(map(is_too_deep, lines))
 
 
@@ -137,12 +155,29 @@ def clean_text(text: str) -> str:
 
 def _is_deeper(text: bytes, depth: int) -> bool:
     # Nothing is nested deeper than there are openings, and few lines have many.
-    return text.count(b"{") + text.count(b"[") > depth and _depth(text) > depth
+    if _openings(text) <= depth:
+        return False
+    bare = _STRING.sub(b"", text)
+    parts = _openings(bare)
+    if parts > MOST_PARTS:
+        raise TooManyParts
+    return parts > depth and _depth(bare) > depth
 
 
-def _depth(text: bytes) -> int:
-    """How deep a JSON text is: of a name that comes twice, a parsed value would hide one."""
-    steps = _STRING.sub(b"", text).translate(_STEPS, _NO_STEP)
+def _openings(text: bytes) -> int:
+    return text.count(b"{") + text.count(b"[")
+
+
+def _have_long_number(lines: Sequence[bytes]) -> bool:
+    """Whether an integer may be beyond any double: many a reader refuses it, msgspec does not."""
+    text = b"\n".join(lines)
+    # So many digits in a row show in every 32nd byte, too, and there nothing else does.
+    return b"0" * 9 in text[::32].translate(_DIGITS) and _LONG_NUMBER.search(text) is not None
+
+
+def _depth(bare: bytes) -> int:
+    """How deep a text without its strings is: a parsed value hides one of two equal names."""
+    steps = bare.translate(_STEPS, _NO_STEP)
     return max(accumulate(memoryview(steps).cast("b")), default=0)
 
 
