@@ -50,6 +50,8 @@ How deep a parser really goes depends on the calls below it. A line has to be th
 is looked at, so what is deeper is never given to one.
 """
 
+_LEAST_DEEP: Final = 2 * DEEPEST_READ
+"""Bytes of a text that is deeper: each level is closed again."""
 MOST_PARTS: Final = 500_000
 """Arrays and objects of one text: to look at so many takes about half a second."""
 
@@ -81,13 +83,16 @@ def are_strict(lines: Sequence[bytes]) -> bool:
     """Whether every reader takes all of these JSON texts."""
     try:
         for line in lines:
-            if _is_deeper(line, MAX_DEPTH):
-                return False
+            if len(line) > MOST_PARTS:
+                _is_deeper(line, MAX_DEPTH)
             # One at a time: what all of them hold together would wake the garbage collector.
             _decode(line)
     except (*_REFUSED, TooManyParts):
         return False
-    return not _have_long_number(lines)
+    if _have_long_number(lines):
+        return False
+    # Nothing is nested deeper than there are openings, and few lines have many.
+    return not any(_openings(line) > MAX_DEPTH and _is_deeper(line, MAX_DEPTH) for line in lines)
 
 
 def is_strict(text: bytes) -> bool:
@@ -97,12 +102,12 @@ def is_strict(text: bytes) -> bool:
 
 def is_too_deep(text: bytes) -> bool:
     """Whether this JSON text is to be read by `parse_shallow`. Raises `TooManyParts`."""
-    return len(text) > DEEPEST_READ and _is_deeper(text, DEEPEST_READ)
+    return len(text) > _LEAST_DEEP and _is_deeper(text, DEEPEST_READ)
 
 
 def has_deep(lines: Sequence[bytes]) -> bool:
     """Whether one of these is too deep. Raises `TooManyParts`."""
-    return max(map(len, lines)) > DEEPEST_READ and any(map(is_too_deep, lines))
+    return any([is_too_deep(line) for line in lines if len(line) > _LEAST_DEEP])
 
 
 def strict(text: bytes) -> bytes:
