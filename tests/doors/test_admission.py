@@ -345,6 +345,25 @@ async def test_a_stranger_that_is_quick_may_go_on_asking(monkeypatch: pytest.Mon
         assert " 202 " in await peer.head()
 
 
+async def test_a_stranger_that_does_not_take_its_answers_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at_once(monkeypatch, "CLOSING_S")
+    async with served(Carrier()) as place:
+        peer = await place.visit()
+        peer.writer.transport.pause_reading()
+        with pytest.raises(ConnectionError):
+            await ask_and_ask(peer)
+
+
+async def ask_and_ask(peer: Peer) -> None:
+    """Ask until nothing more is taken, and then until the connection is ended."""
+    async with asyncio.timeout(DEADLINE):
+        while True:
+            peer.send(post(4) + b"full")
+            await peer.writer.drain()
+
+
 async def test_one_that_speaks_no_tls_is_waited_for_only_so_long(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -139,7 +139,11 @@ class _Deadline:
 
 
 class HttpConnection(H11Protocol):
-    """A connection as every one begins. What the peer owes is a head, a body, or nothing."""
+    """A connection as every one begins.
+
+    What the peer owes is a head, a body, or nothing. A stranger also has to take its answer: else
+    it would keep what it was sent, and what it asks next.
+    """
 
     def __init__(
         self, config: Config, server_state: State, app_state: dict[str, Any], **more: Any
@@ -195,17 +199,20 @@ class HttpConnection(H11Protocol):
                 self._deadline.set(HEAD_S, self.transport.abort)
             case "body":
                 self._deadline.set(SILENCE_S if self._admitted else BODY_S, self._end_silence)
+            case "taking":
+                self._deadline.set(CLOSING_S, self.transport.abort)
             case _:
                 self._deadline.cancel()
 
     def _what_is_owed(self) -> str:
-        if self.transport.get_protocol() is not self or self.transport.is_closing():
+        if self.transport.get_protocol() is not self:
             return ""
+        if self.transport.is_closing() or self.conn.their_state not in (h11.IDLE, h11.SEND_BODY):
+            return "" if self._admitted else "taking"
         if self.conn.their_state is h11.SEND_BODY:
             return "body"
         # Between two requests uvicorn has a deadline of its own, until the first byte comes.
-        is_idle = self.conn.their_state is h11.IDLE and self.timeout_keep_alive_task is None
-        return "head" if is_idle else ""
+        return "head" if self.timeout_keep_alive_task is None else ""
 
     def _end_silence(self) -> None:
         if self._admitted and self.flow.read_paused:
