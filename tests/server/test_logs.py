@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import logging
@@ -11,6 +12,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from weakref import ReferenceType, ref
 
 import pytest
 
@@ -102,6 +104,43 @@ def test_only_so_many_warnings_are_remembered(log: Log, monkeypatch: pytest.Monk
         log.logger.warning(text)
     told = ["one", "two", "three", "one … and 1 more like it", "four", "one"]
     assert [line["message"] for line in log.lines()] == told
+
+
+class Unprintable:
+    def __repr__(self) -> str:
+        raise RuntimeError("not to be shown")
+
+
+def record(message: str, *args: object, **given: object) -> logging.LogRecord:
+    """For this handler alone: those of pytest keep what they are given, and raise."""
+    plain = {"msg": message, "args": args, "levelno": logging.WARNING, "levelname": "WARNING"}
+    return logging.makeLogRecord({**plain, **given})
+
+
+def test_whoever_logs_does_not_fail_by_it(log: Log, capsys: pytest.CaptureFixture[str]) -> None:
+    log.handler.handle(record("%d connections", "many"))
+    log.handler.handle(record("odd", odd=Unprintable()))
+    log.handler.handle(record("and on"))
+    assert [line["message"] for line in log.lines()] == ["and on"]
+    assert "not to be shown" in capsys.readouterr().err
+
+
+def test_what_an_error_was_raised_with_is_not_kept(log: Log) -> None:
+    class Large:
+        pass
+
+    def fail() -> ReferenceType[Large]:
+        large = Large()
+        try:
+            raise ValueError
+        except ValueError:
+            log.handler.handle(record("failed", exc_info=sys.exc_info()))
+        return ref(large)
+
+    kept = fail()
+    gc.collect()
+    assert "ValueError" in log.lines()[0]["error"]
+    assert kept() is None
 
 
 def test_what_is_below_the_level_is_not_written(log: Log) -> None:

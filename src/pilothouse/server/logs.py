@@ -141,7 +141,9 @@ class _Seen:
 
     def __init__(self, record: logging.LogRecord) -> None:
         self.more = 0
-        self._record = record
+        self._message = record.getMessage()
+        # Not what it was raised with: a frame keeps all that it had.
+        self._record = {**vars(record), "args": None, "exc_info": None, "exc_text": None}
         self._until = time.monotonic() + REPEATS_S
 
     @property
@@ -149,9 +151,8 @@ class _Seen:
         return time.monotonic() >= self._until
 
     def repeated(self) -> logging.LogRecord:
-        told = f"{self._record.getMessage()} … and {self.more} more like it"
-        given = {"msg": told, "args": None, "exc_info": None, "exc_text": None}
-        record = logging.makeLogRecord({**vars(self._record), **given})
+        told = f"{self._message} … and {self.more} more like it"
+        record = logging.makeLogRecord({**self._record, "msg": told})
         record.created = time.time()
         return record
 
@@ -203,6 +204,12 @@ class Output(logging.StreamHandler[TextIO]):
         self._repeats = Repeats()
 
     def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self._write(record)
+        except Exception:  # noqa: BLE001 - as every handler: who logs must not fail by it
+            self.handleError(record)
+
+    def _write(self, record: logging.LogRecord) -> None:
         for each in self._repeats.ended():
             super().emit(each)
         if self._repeats.passes(record):
