@@ -117,6 +117,8 @@ HARMLESS: Final = frozenset(
 HARMLESS_PREFIXES: Final = (
     "APP_",
     "CLAUDE_CODE_MAX_",
+    "GIT_AUTHOR_",
+    "GIT_COMMITTER_",
     "LC_",
     "MY_",
     "OTEL_EXPORTER_",

@@ -30,6 +30,7 @@ from pilothouse.protocol.permissions import PermissionMode
 
 from .asking import Asking
 from .entries import AnyRecord, CLIEnded, CLIStarted, LinesLost, QuestionClosed
+from .environment import check_environment
 from .facts import QueuedPrompt
 from .journal.contract import KeyRow, Posted
 from .launching import check_directories, client_options, permitted_directory
@@ -137,11 +138,14 @@ class Life(ABC):
         if self.has_cli:
             return
         self._services.check_alone(self.view)
+        settings = self._services.settings
+        check_environment(
+            self.view.options, settings.allowed_env, allow_bypass=self._services.gate.allowed
+        )
         if self.view.cwd and not self.machine:
             # It may have gone since the session began, or the roots may be others now.
-            roots = self._services.settings.allowed_roots
-            permitted_directory(self.view.cwd, roots)
-            check_directories(self.view.options, self.view.cwd, roots)
+            permitted_directory(self.view.cwd, settings.allowed_roots)
+            check_directories(self.view.options, self.view.cwd, settings.allowed_roots)
         self._acquire_writers()
         try:
             self._room = self._services.make_room(self.session_id, leaving)

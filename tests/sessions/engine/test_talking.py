@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pilothouse.errors import UnknownSession
+from pilothouse.errors import InvalidOption, UnknownSession
 from pilothouse.sessions.answers import Allow
 from pilothouse.sessions.contract import Fork, Say, Start
 from pilothouse.testing.scenario import ApiError, Branch, When, gate, reply, tool
@@ -91,6 +91,21 @@ async def test_a_session_is_resumed_with_its_own_options_and_directory(house: Ho
     assert "You are a lighthouse." in second.system
     assert "haiku" in second.model == first.model
     assert (it.cwd / "note.txt").exists()
+
+
+async def test_a_session_whose_variables_are_no_longer_allowed_takes_no_message(
+    house: Housing,
+) -> None:
+    it = await house("One.")
+    await it.close()
+    await it.open(allowed_env="SPARE_*")
+    session_id = await it.done(env={"SPARE_PART": "1"})
+    await it.close()
+    await it.open()
+    before = len(await it.events(session_id))
+    with pytest.raises(InvalidOption, match="PILOTHOUSE_ALLOWED_ENV=SPARE_PART"):
+        await it.engine.say(session_id, Say(content="more"))
+    assert len(await it.events(session_id)) == before
 
 
 @pytest.mark.newest_cli("2.1.119 resumes a cleared conversation with what was cleared")
