@@ -434,6 +434,17 @@ def test_a_turn_whose_result_was_lost_ends_when_the_cli_is_idle() -> None:
     assert (turn.outcome, turn.prompts) == ("finished", ("b",))
 
 
+def test_a_turn_whose_echo_was_lost_as_well_ends_when_the_cli_is_idle() -> None:
+    tracker = TurnTracker()
+    tracker.prompt_sent("a")
+    assert tracker.receive([state("running")]) == []
+    tracker.lines_lost()
+    tracker.prompt_sent("b")
+    (turn,) = tracker.receive([state("idle")])
+    assert (turn.outcome, turn.prompts) == ("failed", ("a",))
+    assert tracker.unanswered == ("b",)
+
+
 def test_a_turn_that_loses_another_line_ends_with_its_result() -> None:
     tracker = TurnTracker()
     tracker.prompt_sent("a")

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -351,7 +351,7 @@ async def test_a_stranger_that_does_not_take_its_answers_is_left(
     at_once(monkeypatch, "CLOSING_S")
     async with served(Carrier()) as place:
         peer = await place.visit()
-        peer.writer.transport.pause_reading()
+        cast(asyncio.Transport, peer.writer.transport).pause_reading()
         with pytest.raises(ConnectionError):
             await ask_and_ask(peer)
 

@@ -271,6 +271,27 @@ async def test_a_server_that_is_silent_is_left_for_another_try(machine: Machine)
     assert "does not answer" in running.said()
 
 
+async def test_a_server_that_goes_by_another_name_says_what_to_do(machine: Machine) -> None:
+    answered = asyncio.Event()
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 421 Misdirected Request\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+        answered.set()
+
+    other = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    url = f"ws://127.0.0.1:{other.sockets[0].getsockname()[1]}"
+    async with runner(url, machine, "a-token") as running:
+        async with asyncio.timeout(30):
+            await answered.wait()
+            while "setting hosts" not in running.said():
+                await asyncio.sleep(0.01)
+        await running.end()
+    other.close()
+    await other.wait_closed()
+
+
 # -- draining
 
 

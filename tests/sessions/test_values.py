@@ -8,10 +8,12 @@ import pytest
 
 from pilothouse.errors import InvalidOption
 from pilothouse.sessions.contract import SessionOptions
+from pilothouse.sessions.entries import SessionStarted, decode_record, storable
 from pilothouse.sessions.values import (
     LARGEST_NUMBER,
     LARGEST_OBJECT,
     LONGEST_ARGUMENT,
+    MOST_LEVELS,
     check_values,
 )
 
@@ -64,6 +66,19 @@ def test_what_no_cli_can_be_given_is_refused_in_words(given: dict[str, Any], tol
     with pytest.raises(InvalidOption, match=told) as refused:
         check_values(SessionOptions(**given))
     assert len(str(refused.value).encode()) < 300
+
+
+def test_what_passes_is_kept_as_it_is() -> None:
+    deep: Any = {}
+    for _ in range(MOST_LEVELS - 1):
+        deep = {"a": deep}
+    options = SessionOptions(json_schema=deep)
+    check_values(options)
+    given = SessionStarted(cwd="/work", options=options)
+    _, body = storable(given)
+    assert decode_record(body) == given
+    with pytest.raises(InvalidOption, match="json_schema is nested too deep"):
+        check_values(SessionOptions(json_schema={"a": deep}))
 
 
 def test_what_is_just_possible_passes() -> None:

@@ -45,6 +45,14 @@ def write_one() -> None:
     files.remove()
 
 
+def test_what_was_written_is_read_as_it_is(folder: Path) -> None:
+    files = PrivateFiles()
+    path = files.write("prompt.txt", b"one\r\ntwo\rthree\n")
+    assert files.read() == {path: "one\r\ntwo\rthree\n"}
+    assert Path(path).is_relative_to(folder)
+    files.remove()
+
+
 def test_what_a_killed_process_left_is_removed_by_the_next_that_writes(folder: Path) -> None:
     process, left = owner(folder)
     with process:

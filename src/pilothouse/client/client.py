@@ -140,7 +140,11 @@ class Client(Controls):
         except (TypeError, ValueError) as error:
             raise InvalidOption(str(error)) from error
         self._session_id = launch.session_id
-        transport = self._transport or self._carry(launch)
+        try:
+            transport = self._transport or self._carry(launch)
+        except BaseException:
+            launch.clean_up()
+            raise
         self._channel = self._channel_over(transport, self._greeting_id)
         try:
             for name, host in self._tools.items():

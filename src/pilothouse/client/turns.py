@@ -151,7 +151,8 @@ class Followed:
     interrupted: bool = False
     unasked: bool = False
     spoken: bool = False
-    lost: bool = False
+    lost: list[str] | None = None
+    """The prompts it had when lines of it were lost; None: nothing that matters was."""
     retry: str = ""
 
     @property
@@ -173,7 +174,7 @@ class TurnTracker:
         self._interrupted = False
         self._unasked = False
         self._spoken = False
-        self._lost = False
+        self._lost: list[str] | None = None
         self._retry = ""
         self._cost = 0.0
         self._ended: list[Turn] = []
@@ -259,7 +260,8 @@ class TurnTracker:
 
     def lines_lost(self) -> None:
         """Note that lines of the CLI's have not come, and never will."""
-        self._lost = self.running or bool(self._unanswered)
+        if self.running or self._unanswered:
+            self._lost = list(self._unanswered)
 
     def receive(self, messages: Sequence[Message | LineRejected]) -> list[Turn]:
         """Follow messages in their order; the turns that ended with them."""
@@ -295,12 +297,16 @@ class TurnTracker:
     def _state_changed(self, message: SessionStateChangedMessage) -> None:
         self._state = message.state
         self.running = message.state != "idle"
-        if self._lost and not self.running:
-            self._end_without_result()
+        if self._lost is not None and not self.running:
+            self._end_without_result(self._lost)
 
-    def _end_without_result(self) -> None:
-        """Take the turn for ended whose result must have been among the lines that were lost."""
-        answered = tuple(uuid for uuid in self._echoed if uuid in self._unanswered)
+    def _end_without_result(self, had: list[str]) -> None:
+        """Take the turn for ended whose result must have been among the lines that were lost.
+
+        The echoes may have been among them, too: what it had by then, it has answered.
+        """
+        taken = {*self._echoed, *had}
+        answered = tuple(uuid for uuid in self._unanswered if uuid in taken)
         for uuid in answered:
             del self._unanswered[uuid]
         if answered:
@@ -373,7 +379,8 @@ class TurnTracker:
 
     def _begin_anew(self) -> None:
         self._echoed.clear()
-        self._spoken = self._interrupted = self._unasked = self._lost = False
+        self._spoken = self._interrupted = self._unasked = False
+        self._lost = None
         self._retry = ""
         # An agent that was killed writes no results for the tools it had open.
         agents = self.tools.items() if self.tasks else ()

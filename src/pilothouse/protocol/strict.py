@@ -34,6 +34,7 @@ __all__ = [
     "clean_text",
     "encode_strictly",
     "has_deep",
+    "is_deeper",
     "is_strict",
     "is_too_deep",
     "parse_shallow",
@@ -84,7 +85,7 @@ def are_strict(lines: Sequence[bytes]) -> bool:
     try:
         for line in lines:
             if len(line) > MOST_PARTS:
-                _is_deeper(line, MAX_DEPTH)
+                is_deeper(line, MAX_DEPTH)
             # One at a time: what all of them hold together would wake the garbage collector.
             _decode(line)
     except (*_REFUSED, TooManyParts):
@@ -92,7 +93,7 @@ def are_strict(lines: Sequence[bytes]) -> bool:
     if _have_long_number(lines):
         return False
     # Nothing is nested deeper than there are openings, and few lines have many.
-    return not any(_openings(line) > MAX_DEPTH and _is_deeper(line, MAX_DEPTH) for line in lines)
+    return not any(_openings(line) > MAX_DEPTH and is_deeper(line, MAX_DEPTH) for line in lines)
 
 
 def is_strict(text: bytes) -> bool:
@@ -100,9 +101,21 @@ def is_strict(text: bytes) -> bool:
     return are_strict([text])
 
 
+def is_deeper(text: bytes, depth: int) -> bool:
+    """Whether arrays and objects are nested deeper than that. Raises `TooManyParts`."""
+    # Nothing is nested deeper than there are openings, and few lines have many.
+    if _openings(text) <= depth:
+        return False
+    bare = _STRING.sub(b"", text)
+    parts = _openings(bare)
+    if parts > MOST_PARTS:
+        raise TooManyParts
+    return parts > depth and _depth(bare) > depth
+
+
 def is_too_deep(text: bytes) -> bool:
     """Whether this JSON text is to be read by `parse_shallow`. Raises `TooManyParts`."""
-    return len(text) > _LEAST_DEEP and _is_deeper(text, DEEPEST_READ)
+    return len(text) > _LEAST_DEEP and is_deeper(text, DEEPEST_READ)
 
 
 def has_deep(lines: Sequence[bytes]) -> bool:
@@ -156,17 +169,6 @@ def clean_text(text: str) -> str:
     except UnicodeEncodeError:
         return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
     return text
-
-
-def _is_deeper(text: bytes, depth: int) -> bool:
-    # Nothing is nested deeper than there are openings, and few lines have many.
-    if _openings(text) <= depth:
-        return False
-    bare = _STRING.sub(b"", text)
-    parts = _openings(bare)
-    if parts > MOST_PARTS:
-        raise TooManyParts
-    return parts > depth and _depth(bare) > depth
 
 
 def _openings(text: bytes) -> int:

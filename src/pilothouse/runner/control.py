@@ -42,6 +42,10 @@ _wire = logging.getLogger("pilothouse.runner.wire")
 _wire.setLevel(logging.INFO)
 
 
+MISDIRECTED: Final = 421
+"""What a server answers that is called by a name it does not have."""
+
+
 class Gate(NamedTuple):
     """Where to go, and what to show there."""
 
@@ -139,6 +143,8 @@ class Control:
         except InvalidStatus as answered:
             response = answered.response
             told = f"the server answered with HTTP {response.status_code}"
+            if response.status_code == MISDIRECTED:
+                told += ": it does not go by the name in this address; add it to its setting hosts"
             return refusal_in(response.headers.get_all(HEADER)), told
         except MessageError as error:
             return None, f"refused what the server sent: {error}"

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from pilothouse.client.launch import ARGUMENT_LIMIT
 from pilothouse.errors import InvalidOption
+from pilothouse.protocol.strict import MAX_DEPTH, MOST_PARTS, TooManyParts, is_deeper
 from pilothouse.protocol.wire import as_object, encode_json
 
 from .contract import SessionOptions
@@ -24,6 +25,9 @@ LARGEST_START: Final = 1024 * 1024
 """Bytes of all arguments and variables together; Linux takes twice as many, and some are ours."""
 LARGEST_OBJECT: Final = 4 * 1024 * 1024
 """Bytes of settings, servers, agents or a schema as JSON: as much as of a settings file."""
+
+MOST_LEVELS: Final = MAX_DEPTH - 2
+"""Of arrays and objects: the journal keeps them in a record, two levels further in."""
 
 
 def check_values(wanted: SessionOptions) -> None:
@@ -95,12 +99,16 @@ def _check_objects(wanted: SessionOptions) -> None:
         _encoded(name, getattr(wanted, name) or "")
     for name in ("settings", "mcp_servers", "agents", "json_schema"):
         try:
-            size = len(encode_json(getattr(wanted, name)))
-        except RecursionError:
+            text = encode_json(getattr(wanted, name))
+            is_deep = is_deeper(text, MOST_LEVELS)
+        except (RecursionError, TooManyParts):
+            text, is_deep = b"", True
+        if is_deep:
             raise InvalidOption(
-                f"{name} is nested too deep to be written; make it flatter"
-            ) from None
-        if size > LARGEST_OBJECT:
+                f"{name} is nested too deep, or has too many parts: at most {MOST_LEVELS} levels "
+                f"and {MOST_PARTS} arrays and objects are taken; make it flatter"
+            )
+        if len(text) > LARGEST_OBJECT:
             raise InvalidOption(
-                f"{name} has {size} bytes as JSON, and {LARGEST_OBJECT} are the most"
+                f"{name} has {len(text)} bytes as JSON, and {LARGEST_OBJECT} are the most"
             )

@@ -57,7 +57,7 @@ class PrivateFiles:
     def read(self) -> dict[str, str]:
         """What is in the files, by path."""
         written = sorted(self.folder.iterdir()) if self.folder is not None else []
-        return {str(path): path.read_text("utf-8") for path in written}
+        return {str(path): path.read_bytes().decode() for path in written}
 
     def remove(self) -> None:
         """Remove the files; they may be gone already."""

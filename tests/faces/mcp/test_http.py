@@ -358,6 +358,14 @@ async def test_its_requests_are_counted_with_the_others(place: Place) -> None:
     assert [line for line in told.splitlines() if 'route="/mcp"' in line]
 
 
+async def test_it_is_also_found_with_a_slash_behind_it(place: Place) -> None:
+    async with place.raw() as http:
+        plain = await http.post(place.url, json=INITIALIZE)
+        answer = await http.post(place.url + "/", json=INITIALIZE)
+        assert (plain.status_code, answer.status_code) == (200, 200)
+        assert (await http.post(place.url + "//", json=INITIALIZE)).status_code == 404
+
+
 async def test_a_socket_is_refused(place: Place) -> None:
     url = place.url.replace("http", "ws", 1)
     with pytest.raises(websockets.InvalidStatus) as refused:

@@ -84,12 +84,16 @@ async def test_the_refusal_names_what_the_caller_sent(house: Housing) -> None:
         await it.start(mode=BYPASS)
 
 
-async def test_settings_of_any_depth_are_read(house: Housing) -> None:
+async def test_settings_of_any_depth_are_read_or_refused(house: Housing) -> None:
     it = await house("One.", strict=False)
     deep: Any = DEFAULT
-    for _ in range(400):
+    for _ in range(55):
         deep = {"a": deep}
     with pytest.raises(BypassNotAllowed):
+        await it.start(settings=deep)
+    for _ in range(345):
+        deep = {"a": deep}
+    with pytest.raises(InvalidOption, match="settings is nested too deep"):
         await it.start(settings=deep)
 
 

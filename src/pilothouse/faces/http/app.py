@@ -65,7 +65,7 @@ def create_app(
     )
     app.state["streams"] = face.streams
     # Litestar's own middleware sees no request that matches no route; these have to see all.
-    guard = Guard(app.asgi_handler, token=token, body_limit=body_limit)
+    guard = Guard(app.asgi_handler, token=token, body_limit=body_limit, mounts=mounts)
     app.asgi_handler = face.observe(NameGuard(guard, hosts=hosts, origins=origins))
     return app
 

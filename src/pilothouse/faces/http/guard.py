@@ -8,7 +8,7 @@ to its own site.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -78,12 +78,15 @@ class NameGuard:
 class Guard:
     """An ASGI application that lets through what has the token, is not too long and has a path."""
 
-    def __init__(self, app: ASGIApp, *, token: str, body_limit: int) -> None:
+    def __init__(
+        self, app: ASGIApp, *, token: str, body_limit: int, mounts: Collection[str] = ()
+    ) -> None:
         if not token:
             raise ValueError("a server without a token would be open to everybody")
         self._app = app
         self._token = token.encode()
         self._body_limit = body_limit
+        self._roots = frozenset(f"{path}/" for path in mounts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -92,7 +95,8 @@ class Guard:
                 self._check_token(scope)
                 admit(scope)
             self._check_length(scope)
-            _check_path(scope)
+            if scope["path"] not in self._roots:
+                _check_path(scope)
         except Unacceptable as error:
             await refuse(scope, send, problem_of(error), error.headers)
         else:
