@@ -285,7 +285,7 @@ async def test_a_server_that_goes_by_another_name_says_what_to_do(machine: Machi
     async with runner(url, machine, "a-token") as running:
         async with asyncio.timeout(30):
             await answered.wait()
-            while "setting hosts" not in running.said():
+            while "setting hosts" not in running.said():  # noqa: ASYNC110 - a program's words
                 await asyncio.sleep(0.01)
         await running.end()
     other.close()
