@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import logging
 import stat
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 import pilothouse.doors.runners as module
-from pilothouse.doors import runner_link
+from pilothouse.doors import roster, runner_link
 from pilothouse.doors.roster import Entry, Roster
 from pilothouse.doors.runners import Runners
 from pilothouse.errors import ServerError
@@ -263,9 +264,9 @@ async def test_only_what_is_new_of_a_visit_is_written(
     written: list[str] = []
     put = Roster._put
 
-    def count(roster: Roster, name: str, entry: Entry) -> None:
+    def count(kept: Roster, name: str, entry: Entry) -> None:
         written.append(entry.host)
-        put(roster, name, entry)
+        put(kept, name, entry)
 
     monkeypatch.setattr(Roster, "_put", count)
     for host in ("here", "here", "there", "there"):
@@ -331,12 +332,15 @@ async def test_a_disk_that_is_full_keeps_no_runner_away(
     token = runners.add("box")
 
     def fail(*_: object) -> None:
-        raise OSError("disk full")
+        raise OSError(errno.ENOSPC, "disk full")
 
-    monkeypatch.setattr(Roster, "note", fail)
+    monkeypatch.setattr(roster, "_write", fail)
     async with await arrive(runners, token):
         assert runners.listed()[0].state == "connected"
     assert "cannot be kept" in caplog.text
+    with pytest.raises(ServerError, match="disk full; see to its disk"):
+        runners.add("another")
+    assert [each.name for each in runners.listed()] == ["box"]
 
 
 # -- starting

@@ -18,6 +18,7 @@ from pilothouse.protocol.blocks import (
     decode_block,
     decode_blocks,
 )
+from pilothouse.protocol.wire import MOST_ITEMS
 
 KINDS = [
     "text",
@@ -75,6 +76,12 @@ def test_a_list_of_blocks_is_read_in_order() -> None:
 @pytest.mark.parametrize("value", [None, 3, {"type": "text"}])
 def test_content_that_is_neither_list_nor_string_has_no_blocks(value: Any) -> None:
     assert decode_blocks(raw(value)) == []
+
+
+def test_of_more_blocks_than_any_message_has_the_first_are_read() -> None:
+    assert len(decode_blocks(b"[" + b",".join([b"0"] * (2 * MOST_ITEMS)) + b"]")) == MOST_ITEMS
+    odd = b"[" + b",".join([b'"\\ud83d"'] * (2 * MOST_ITEMS)) + b"]"
+    assert len(decode_blocks(odd)) == MOST_ITEMS
 
 
 def test_a_block_with_a_wrong_member_keeps_its_kind() -> None:

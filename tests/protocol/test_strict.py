@@ -17,6 +17,7 @@ from pilothouse.protocol.strict import (
     DEEPEST_READ,
     MAX_DEPTH,
     MOST_PARTS,
+    MOST_VALUES,
     are_strict,
     clean_text,
     encode_strictly,
@@ -53,7 +54,7 @@ def test_what_some_readers_refuse_becomes_what_all_take(text: bytes, value: Any)
         assert is_strict(strict(text))
 
 
-@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 900, 5_000, 200_000])
+@pytest.mark.parametrize("depth", [MAX_DEPTH + 1, 900, 5_000, 199_000])
 def test_what_lies_too_deep_is_left_out(depth: int) -> None:
     text = b'{"a":' + nested(depth) + b',"b":[[1],{"c":"]["}]}'
     assert not is_strict(text)
@@ -93,11 +94,14 @@ def test_a_long_number_is_found_wherever_it_stands(before: int) -> None:
 
 
 def test_what_has_too_many_parts_is_no_json_to_anybody() -> None:
+    values = b'{"type":"x","a":[' + b"0," * MOST_VALUES + b"0,0]}"
+    with pytest.raises(NotAMessage, match="or 1000000 values"):
+        decode(values)
     text = b'{"type":"x","a":[' + b"[]," * MOST_PARTS + b"[]]}"
     assert not is_strict(text)
-    with pytest.raises(ValueError, match="more than 500000 arrays and objects"):
+    with pytest.raises(ValueError, match="more than 200000 arrays and objects"):
         strict(text)
-    with pytest.raises(NotAMessage, match="more than 500000 arrays and objects"):
+    with pytest.raises(NotAMessage, match="more than 200000 arrays and objects"):
         decode(text)
     assert decode_lines([text]) is None
     assert is_strict(b'{"a":"' + b"[]," * MOST_PARTS + b'"}')

@@ -13,6 +13,7 @@ from msgspec import Raw
 
 from pilothouse import protocol
 from pilothouse.protocol.wire import (
+    MOST_ITEMS,
     NULL,
     Lazy,
     Record,
@@ -49,6 +50,14 @@ def test_what_does_not_fit_keeps_its_default() -> None:
 @pytest.mark.parametrize("text", [b"", b"nope", b"null", b"[]", b"7", b'"x"'])
 def test_what_is_no_object_is_read_as_an_empty_one(text: bytes) -> None:
     assert load(Cart, text) == Cart()
+
+
+def test_of_many_that_do_not_fit_the_first_are_read() -> None:
+    wheels = b",".join([b"0", b'{"spokes":"x"}'] * MOST_ITEMS)
+    cart = load(Cart, b'{"wheels":[' + wheels + b"]}")
+    assert cart.wheels == [Wheel()] * (MOST_ITEMS // 2)
+    sides = b",".join(b'"%d":{"spokes":"x"}' % number for number in range(2 * MOST_ITEMS))
+    assert len(load(Cart, b'{"by_side":{' + sides + b"}}").by_side or {}) == MOST_ITEMS
 
 
 def test_what_was_read_is_remembered() -> None:

@@ -61,6 +61,7 @@ DAMAGES: dict[str, Damage] = {
     "NUL": holding(b"a\x00b = 1\n"),
     "half of JSON": holding(b'{"a": [1, 2'),
     "half a surrogate": holding(b'{"address":"\xed\xa0\x80"}'),
+    "a number of many digits": holding(b"port = " + b"9" * 5_000),
     "nested deeply": holding(b"a = " + b"[" * 100_000),
     "a folder": Path.mkdir,
     "a link to itself": loop,

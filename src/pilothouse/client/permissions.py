@@ -45,6 +45,8 @@ __all__ = [
 ]
 
 ASK_USER_QUESTION = "AskUserQuestion"
+MOST_QUESTIONS = 100
+"""Of one request; a CLI asks four at most."""
 SPECIAL_REASONS = frozenset({"hook", "rule", "safetyCheck"})
 """Why a CLI asks about what was allowed before; such an ask is always a person's."""
 EXIT_PLAN_MODE = "ExitPlanMode"
@@ -111,7 +113,8 @@ class QuestionRequest(PermissionRequest):
 
     @property
     def questions(self) -> list[Question]:
-        return [convert(Question, each) for each in _list(self.input.get("questions"))]
+        asked = _list(self.input.get("questions"))[:MOST_QUESTIONS]
+        return [convert(Question, each) for each in asked]
 
 
 @dataclass(frozen=True, slots=True)

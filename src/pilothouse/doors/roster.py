@@ -99,7 +99,11 @@ class Roster:
 
     def _put(self, name: str, entry: Entry) -> None:
         entries = {**self._entries, name: entry}
-        _write(self._file, entries)
+        try:
+            _write(self._file, entries)
+        except OSError as error:
+            told = f"the runners' names cannot be written to {self._file}: {error.strerror}"
+            raise ServerError(f"{told}; see to its disk, then repeat this") from error
         self._entries = entries
 
 

@@ -21,6 +21,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from pilothouse.errors import ServerError
 from pilothouse.relay.refusals import Refusal
 from pilothouse.runner import messages
 from pilothouse.runner.messages import (
@@ -306,7 +307,7 @@ class Runners:
     def _note(self, name: str, host: str) -> None:
         try:
             self._roster.note(name, host)
-        except OSError as error:
+        except ServerError as error:
             # All it costs: after a restart this runner would not be missed.
             log.warning(
                 "a runner's visit cannot be kept", extra={"runner": name, "why": str(error)}

@@ -19,7 +19,19 @@ import msgspec
 from msgspec import Raw, field
 
 from .shared import TokenUsage
-from .wire import NULL, JsonObject, Lazy, always, as_object, encode_json, keep, load, members, parse
+from .wire import (
+    MOST_ITEMS,
+    NULL,
+    JsonObject,
+    Lazy,
+    always,
+    as_object,
+    encode_json,
+    keep,
+    load,
+    members,
+    parse,
+)
 
 __all__ = [
     "ApiMessage",
@@ -269,15 +281,19 @@ def _decode_rare(raw: bytes | Raw) -> ContentBlock:
 
 
 def decode_blocks(raw: bytes | Raw) -> list[ContentBlock]:
-    """A message's `content`: a list of blocks, or a string, which is one text block."""
+    """A message's `content`: a list of blocks, or a string, which is one text block.
+
+    Of more blocks than any message has, the first ones.
+    """
     try:
-        return [decode_block(each) for each in _elements.decode(raw)]
+        return [decode_block(each) for each in _elements.decode(raw)[:MOST_ITEMS]]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         value = parse(raw)
     if isinstance(value, str):
         return [TextBlock(text=value)]
     if isinstance(value, list):
-        return [decode_block(Raw(encode_json(each))) for each in cast(list[Any], value)]
+        items = cast(list[Any], value)[:MOST_ITEMS]
+        return [decode_block(Raw(encode_json(each))) for each in items]
     return []
 
 

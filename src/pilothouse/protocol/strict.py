@@ -9,7 +9,7 @@ goes on to others is such a line only if it `is_strict`, and else what `strict` 
     NaN, Infinity, a number outside what a double has   null
     what lies deeper than MAX_DEPTH                     null
 
-A text of more than MOST_PARTS arrays and objects is not parsed at all: it counts as no JSON.
+A text of more parts than MOST_PARTS and MOST_VALUES say is not parsed: it counts as no JSON.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ __all__ = [
     "MOST_PARTS",
     "TooManyParts",
     "are_strict",
+    "check_parts",
     "clean",
     "clean_text",
     "encode_strictly",
@@ -53,8 +54,10 @@ is looked at, so what is deeper is never given to one.
 
 _LEAST_DEEP: Final = 2 * DEEPEST_READ
 """Bytes of a text that is deeper: each level is closed again."""
-MOST_PARTS: Final = 500_000
-"""Arrays and objects of one text: to look at so many takes about half a second."""
+MOST_PARTS: Final = 200_000
+"""Arrays and objects of one text: to look at so many takes a fifth of a second."""
+MOST_VALUES: Final = 1_000_000
+"""Values of one text, but for the last of each array and object."""
 
 _LARGEST: Final = 10**308
 """About the largest double: an integer beyond it is infinite to most readers."""
@@ -74,10 +77,10 @@ _decode: Final = msgspec.json.Decoder().decode
 
 
 class TooManyParts(ValueError):
-    """A text has more arrays and objects than anybody looks at."""
+    """A text has more parts than anybody looks at."""
 
     def __init__(self) -> None:
-        super().__init__(f"more than {MOST_PARTS} arrays and objects")
+        super().__init__(f"more than {MOST_PARTS} arrays and objects, or {MOST_VALUES} values")
 
 
 def are_strict(lines: Sequence[bytes]) -> bool:
@@ -85,7 +88,7 @@ def are_strict(lines: Sequence[bytes]) -> bool:
     try:
         for line in lines:
             if len(line) > MOST_PARTS:
-                is_deeper(line, MAX_DEPTH)
+                check_parts(line)
             # One at a time: what all of them hold together would wake the garbage collector.
             _decode(line)
     except (*_REFUSED, TooManyParts):
@@ -101,21 +104,29 @@ def is_strict(text: bytes) -> bool:
     return are_strict([text])
 
 
-def is_deeper(text: bytes, depth: int) -> bool:
-    """Whether arrays and objects are nested deeper than that. Raises `TooManyParts`."""
-    # Nothing is nested deeper than there are openings, and few lines have many.
-    if _openings(text) <= depth:
-        return False
-    bare = _STRING.sub(b"", text)
-    parts = _openings(bare)
-    if parts > MOST_PARTS:
+def check_parts(text: bytes) -> None:
+    """Raise `TooManyParts` for a text that takes too long to look at."""
+    # Few texts are as long, and what is in strings is no part.
+    if len(text) > MOST_PARTS and _has_many_parts(text) and _has_many_parts(_STRING.sub(b"", text)):
         raise TooManyParts
-    return parts > depth and _depth(bare) > depth
+
+
+def _has_many_parts(text: bytes) -> bool:
+    return _openings(text) > MOST_PARTS or text.count(b",") > MOST_VALUES
+
+
+def is_deeper(text: bytes, depth: int) -> bool:
+    """Whether arrays and objects are nested deeper than that."""
+    # Nothing is nested deeper than there are openings, and few lines have many.
+    return _openings(text) > depth and _depth(_STRING.sub(b"", text)) > depth
 
 
 def is_too_deep(text: bytes) -> bool:
     """Whether this JSON text is to be read by `parse_shallow`. Raises `TooManyParts`."""
-    return len(text) > _LEAST_DEEP and is_deeper(text, DEEPEST_READ)
+    if len(text) <= _LEAST_DEEP:
+        return False
+    check_parts(text)
+    return is_deeper(text, DEEPEST_READ)
 
 
 def has_deep(lines: Sequence[bytes]) -> bool:

@@ -18,8 +18,20 @@ import functools
 import json
 import math
 from collections.abc import Callable
+from itertools import islice
 from types import UnionType
-from typing import Any, ClassVar, Literal, TypeGuard, TypeVar, Union, cast, get_args, get_origin
+from typing import (
+    Any,
+    ClassVar,
+    Final,
+    Literal,
+    TypeGuard,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+)
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
@@ -50,6 +62,9 @@ NULL = Raw(b"null")
 R = TypeVar("R", bound="Record")
 K = TypeVar("K", bound="Kept")
 T = TypeVar("T")
+
+MOST_ITEMS: Final = 10_000
+"""Items that are looked at one by one, where a list does not fit; the text keeps the others."""
 
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 _MISFIT = (msgspec.ValidationError, UnicodeError, OverflowError)
@@ -220,7 +235,7 @@ def _coerce(value: Any, kind: Any) -> Any:
     if origin is dict and isinstance(value, dict):
         item = get_args(kind)[1]
         named = cast(JsonObject, value)
-        return {name: _coerce(each, item) for name, each in named.items()}
+        return {name: _coerce(each, item) for name, each in islice(named.items(), MOST_ITEMS)}
     if origin in (Union, UnionType):
         return _coerce_union(value, get_args(kind))
     if origin is Literal and isinstance(value, str):
@@ -245,7 +260,7 @@ def _is_record(kind: Any) -> TypeGuard[type[Record]]:
 
 def _coerce_each(values: list[Any], kind: Any) -> list[Any]:
     fitting: list[Any] = []
-    for value in values:
+    for value in values[:MOST_ITEMS]:
         try:
             fitting.append(_coerce(value, kind))
         except _MISFIT:

@@ -85,8 +85,12 @@ OPTIONS: Final = {
 
 def permitted_directory(given: str, roots: tuple[Path, ...]) -> str:
     """The directory as the session will know it, or `DirectoryRefused` with what to do."""
-    if "\0" in given or not given:
+    if not given:
         raise DirectoryRefused("no working directory was given", advice="give an absolute path")
+    if "\0" in given:
+        raise DirectoryRefused(
+            "the working directory has a null byte, which no path has", advice="leave it out"
+        )
     check_path(given)
     path = Path(given)
     if not path.is_absolute():

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pilothouse.client.launch import ARGUMENT_LIMIT
 from pilothouse.errors import InvalidOption
-from pilothouse.protocol.strict import MAX_DEPTH, MOST_PARTS, TooManyParts, is_deeper
+from pilothouse.protocol.strict import MAX_DEPTH, MOST_PARTS, TooManyParts, check_parts, is_deeper
 from pilothouse.protocol.wire import as_object, encode_json
 
 from .contract import SessionOptions
@@ -100,6 +100,7 @@ def _check_objects(wanted: SessionOptions) -> None:
     for name in ("settings", "mcp_servers", "agents", "json_schema"):
         try:
             text = encode_json(getattr(wanted, name))
+            check_parts(text)
             is_deep = is_deeper(text, MOST_LEVELS)
         except (RecursionError, TooManyParts):
             text, is_deep = b"", True

@@ -175,7 +175,7 @@ def _file_text(env: Mapping[str, str], file: Path | None) -> tuple[Path, str]:
 def _parsed_file(path: Path, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         reason = "it is nested too deeply" if isinstance(error, RecursionError) else error
         told = f"{path}: this is not TOML: {reason}"
         raise SettingError(f"{told}; correct that, or name another file with --config") from None

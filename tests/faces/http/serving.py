@@ -25,9 +25,7 @@ def make_app(engine: Engine, **more: Any) -> Litestar:
         engine,
         token=TOKEN,
         hosts=["localhost", "127.0.0.1", "[::1]"],
-        body_limit=LIMIT,
-        version="1.2.3",
-        **more,
+        **{"body_limit": LIMIT, "version": "1.2.3", **more},
     )
 
 

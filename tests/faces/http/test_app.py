@@ -331,6 +331,18 @@ def test_an_app_without_a_token_cannot_be_made() -> None:
         create_app(FakeEngine(), token="", hosts=["localhost"], body_limit=1, version="1")
 
 
+async def test_a_body_of_too_many_parts_is_refused(engine: FakeEngine) -> None:
+    prompt = b"[" + b",".join([b"{}"] * 300_000) + b"]"
+    async with calling(make_app(engine, body_limit=2 * len(prompt))) as http:
+        answer = await http.post(
+            "/api/sessions",
+            content=b'{"cwd":"/work","prompt":' + prompt + b"}",
+            headers={"Content-Type": "application/json"},
+        )
+    assert answer.status_code == 422
+    assert "more than 200000 arrays and objects" in answer.json()["detail"]
+
+
 async def test_a_body_over_the_limit_is_refused_announced_or_not(http: httpx.AsyncClient) -> None:
     text = b'{"prompt":"' + b"x" * LIMIT + b'","cwd":"/"}'
 

@@ -40,6 +40,7 @@ from tests.sessions.policy.policies import rule
             "has '\\\\1' at 3, which is not for a policy",
         ),
         (rule("tool = 're:a{9999}'", "action = 'ask'"), "`tool` 're:a{9999}' is too long"),
+        ("many = " + "9" * 5000, "Exceeds the limit"),
         (rule(f"tool = 're:{'(' * 2000}{')' * 2000}'", "action = 'ask'"), "is nested too deeply"),
         (rule(f"tool = '{'a' * 5000}'", "action = 'ask'"), "aaa...' is longer than 4096 char"),
         (rule("mode = 'yolo'", "action = 'ask'"), '`mode` must be one or several of "default"'),

@@ -55,7 +55,7 @@ ADVICE: Final[dict[type[PilothouseError], str]] = {
     errors.SessionEnded: "say something to the session: that starts its CLI again",
     errors.ControlTimeout: "read the session's status: the CLI may still act on it",
     errors.CLINotFound: "install Claude Code, or set CLAUDE_CODE_PATH",
-    errors.JournalError: "see the server's log; nothing is acknowledged until it can be kept",
+    errors.JournalError: "see the server's log and its disk, and start it again: it ends by itself",
 }
 
 CARRIED: Final[dict[type[PilothouseError], tuple[str, ...]]] = {

@@ -17,7 +17,7 @@ from pilothouse.errors import (
     UsageError,
 )
 from pilothouse.sessions.contract import ID, ID_HAS, is_id
-from pilothouse.sessions.remote.wire import Wrong
+from pilothouse.sessions.remote.wire import TooManyParts, Wrong, check_parts
 
 from .guard import header, too_large
 from .problems import Unacceptable
@@ -85,7 +85,12 @@ async def read_body(
         return None
     _check_content_type(scope)
     try:
+        check_parts(content)
         return msgspec.json.decode(content or empty, type=kind)
+    except TooManyParts as error:
+        raise Unacceptable(
+            422, "invalid", f"the body has {error}", advice="send less, or send it as text"
+        ) from None
     except msgspec.ValidationError as error:
         _refuse("the body", [wrong_in(error)])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

@@ -17,7 +17,15 @@ from msgspec import Raw, Struct
 
 from pilothouse.errors import PilothouseError
 from pilothouse.sessions.contract import Batch, Engine
-from pilothouse.sessions.remote.wire import SUBPROTOCOL, TOKEN_PREFIX, Done, Failed, encode_strictly
+from pilothouse.sessions.remote.wire import (
+    SUBPROTOCOL,
+    TOKEN_PREFIX,
+    Done,
+    Failed,
+    TooManyParts,
+    check_parts,
+    encode_strictly,
+)
 
 from .endpoints import ENDPOINTS, Call, Endpoint
 from .frames import ws_frame
@@ -204,8 +212,9 @@ def _members(text: str | bytes, limit: int) -> dict[str, Any]:
     if len(text) > limit:
         raise too_large(limit)
     try:
+        check_parts(text.encode(errors="replace") if isinstance(text, str) else text)
         return msgspec.json.decode(text, type=dict[str, Any])
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, TooManyParts) as error:
         raise Unacceptable(
             400, "malformed", f"the frame is no JSON object: {error}", advice="send JSON objects"
         ) from None

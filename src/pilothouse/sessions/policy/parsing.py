@@ -80,6 +80,9 @@ def _toml(text: str, source: str) -> dict[str, Any]:
         raise PolicyError(where) from None
     except RecursionError:
         raise PolicyError(f"{source}: values are nested too deeply") from None
+    except ValueError as error:
+        # A number of thousands of digits, which is TOML.
+        raise PolicyError(f"{source}: {error}") from None
 
 
 def _check_names(parsed: tuple[Rule, ...], source: str) -> None:

@@ -13,7 +13,7 @@ from msgspec import Meta, Raw, Struct, field
 from pilothouse import errors
 from pilothouse.errors import PilothouseError, Refused
 from pilothouse.protocol.permissions import PermissionMode
-from pilothouse.protocol.strict import encode_strictly
+from pilothouse.protocol.strict import TooManyParts, check_parts, encode_strictly
 from pilothouse.sessions.contract import Event, Gap, JsonObject, Question
 
 __all__ = [
@@ -37,8 +37,10 @@ __all__ = [
     "SetMode",
     "SetModel",
     "SetThinking",
+    "TooManyParts",
     "Withdraw",
     "Wrong",
+    "check_parts",
     "code_of",
     "encode_strictly",
     "error_from",
