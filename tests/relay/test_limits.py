@@ -12,10 +12,12 @@ from pilothouse.transport.base import LONGEST_LINE
 from tests.relay.door import Door
 from tests.relay.running import Running, python, relay
 
-# Says lines as fast as it can, and writes down how far it has come.
+# Says lines as fast as it can, once it may, and writes down how far it has come.
 COUNTS = """
-import os, sys
+import os, sys, time
 progress = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT)
+while os.path.exists(sys.argv[3]):
+    time.sleep(0.005)
 for number in range(int(sys.argv[1])):
     os.write(1, b"%07d " % number + b"x" * 992 + b"\\n")
     os.pwrite(progress, b"%07d" % number, 0)
@@ -24,7 +26,7 @@ MIB = 1024 * 1024
 
 
 def counts(folder: Path, count: int) -> list[str]:
-    return python(COUNTS, str(count), str(folder / "progress"))
+    return python(COUNTS, str(count), str(folder / "progress"), str(folder / "not-yet"))
 
 
 def expected(count: int) -> list[bytes]:
@@ -149,13 +151,16 @@ async def test_a_line_longer_than_every_other_limit_passes(tmp_path: Path) -> No
 
 async def test_without_a_place_on_the_disk_memory_is_the_limit(tmp_path: Path) -> None:
     count = 15_000
+    not_yet = tmp_path / "not-yet"
+    not_yet.touch()
     async with Door().opened() as door:
         await door.kill()
         async with relay(door.url, tmp_path, counts(tmp_path, count)) as running:
-            while not running.spool.exists():  # noqa: ASYNC110 - a file has no event
+            while not _exists(tmp_path):  # noqa: ASYNC110 - a file has no event
                 await asyncio.sleep(0.005)
             taken_away = tmp_path / "taken-away"
             os.rename(running.spool, taken_away)  # noqa: PTH104
+            not_yet.unlink()
             said = await until_it_stands_still(running, tmp_path)
             assert said * 1001 <= 8 * MIB
             assert "the spool is full (No such file or directory)" in running.said()
