@@ -17,12 +17,12 @@ from typing import Any
 import fake_cli
 import harness
 
+from pilothouse.api.contract import Start
 from pilothouse.client.client import Client, Sink
 from pilothouse.client.options import Options
+from pilothouse.engine.engine import SessionEngine
+from pilothouse.journal.sqlite import SqliteJournal
 from pilothouse.protocol.messages import decode_lines
-from pilothouse.sessions.contract import Start
-from pilothouse.sessions.engine import SessionEngine
-from pilothouse.sessions.journal.sqlite import SqliteJournal
 from pilothouse.settings import load
 from pilothouse.testing.scripted_cli import ScriptedCLI
 

@@ -22,7 +22,7 @@ KINDS = ((31_000, 70), (150_000, 25), (880_000, 5))
 OURS = """
 import asyncio, json, sys, time
 from pathlib import Path
-from pilothouse.sessions.history import History
+from pilothouse.history import History
 
 async def main(folder, task, count):
     config, index = Path(folder), Path(folder) / "index"

@@ -95,8 +95,8 @@ def perform(name: str, path: Path, count: int) -> None:
 
 async def post(path: Path, count: int) -> dict[str, float]:
     """Post everything, never further ahead of the disk than `OUTSTANDING` posts."""
-    from pilothouse.sessions.journal.contract import Draft, Posted
-    from pilothouse.sessions.journal.sqlite import SqliteJournal
+    from pilothouse.journal.contract import Draft, Posted
+    from pilothouse.journal.sqlite import SqliteJournal
 
     journal = await SqliteJournal.open(path)
     waiting: list[Posted] = []
@@ -114,7 +114,7 @@ async def post(path: Path, count: int) -> dict[str, float]:
 
 def insert(path: Path, count: int) -> dict[str, float]:
     """The same lines into the same tables, with nothing around."""
-    from pilothouse.sessions.journal.sqlite import SqliteJournal
+    from pilothouse.journal.sqlite import SqliteJournal
 
     async def make_tables() -> None:
         await (await SqliteJournal.open(path)).aclose()
@@ -143,7 +143,7 @@ async def catch_up(path: Path, behind: int) -> dict[str, float]:
 
     The best of many, since what disturbs them would be most of so short a time.
     """
-    from pilothouse.sessions.journal.sqlite import SqliteJournal
+    from pilothouse.journal.sqlite import SqliteJournal
 
     started = time.perf_counter()
     journal = await SqliteJournal.open(path)

@@ -32,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--via",
         choices=("stdio", "relay", "sdk-url"),
-        help="how the end-to-end suite (tests/sessions/engine) reaches its CLIs",
+        help="how the end-to-end suite (tests/engine) reaches its CLIs",
     )
 
 

@@ -16,16 +16,16 @@ from typing import Any, ClassVar
 import pytest
 
 from pilothouse import __version__
+from pilothouse.api.answers import Allow
+from pilothouse.api.contract import Question, Runner, RunnerAdded, SessionOptions
+from pilothouse.api.records import CLI, SessionStarted, encode_record
 from pilothouse.cli import MCP_CLIENTS, PROGRAMS, main
 from pilothouse.errors import NotNow
 from pilothouse.faces.mcp.configs import CLIENTS
+from pilothouse.journal.contract import Changes, Draft
+from pilothouse.journal.sqlite import SqliteJournal
 from pilothouse.server import upkeep
 from pilothouse.server.runtime import Running
-from pilothouse.sessions.answers import Allow
-from pilothouse.sessions.contract import Question, Runner, RunnerAdded, SessionOptions
-from pilothouse.sessions.entries import CLI, SessionStarted, encode_record
-from pilothouse.sessions.journal.contract import Changes, Draft
-from pilothouse.sessions.journal.sqlite import SqliteJournal
 from pilothouse.settings import Settings
 
 
@@ -300,7 +300,7 @@ def rulers(home: Path, monkeypatch: pytest.MonkeyPatch) -> type[Rulers]:
     about = {"token": "a-token", "pid": 1, "version": __version__, "started_at": 1}
     running = Running(address="http://127.0.0.1:8137", **about)
     monkeypatch.setattr("pilothouse.server.machines.answering", lambda settings: running)
-    monkeypatch.setattr("pilothouse.sessions.remote.RemoteEngine", Rulers)
+    monkeypatch.setattr("pilothouse.remote.RemoteEngine", Rulers)
     monkeypatch.setattr(Rulers, "given", [])
     monkeypatch.setattr(Rulers, "known", [ATTIC])
     return Rulers

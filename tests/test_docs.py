@@ -31,10 +31,10 @@ import pytest
 import pilothouse
 from pilothouse import Client, Options, errors, protocol
 from pilothouse.client import client as client_module
+from pilothouse.engine.machine import draw
 from pilothouse.protocol import ControlRequest, Initialize, Interrupt, UserMessage
 from pilothouse.protocol.system import SystemMessage
 from pilothouse.protocol.wire import JsonObject, members, tag_of
-from pilothouse.sessions.machine import draw
 from pilothouse.testing.scripted_cli import ScriptedCLI
 from pilothouse.transport import MemoryTransport
 

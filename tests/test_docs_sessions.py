@@ -12,16 +12,16 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
+from pilothouse.api import answers
+from pilothouse.api.answers import Answer
+from pilothouse.api.contract import Engine, QuestionKind, QuestionState, State
+from pilothouse.api.records import KINDS, AnyRecord
+from pilothouse.api.wire import CODES
+from pilothouse.engine.control import ALLOWED_CONTROLS
+from pilothouse.engine.questions import plan
 from pilothouse.faces.http import metrics
 from pilothouse.faces.http.document import make_document
 from pilothouse.faces.http.problems import status_of
-from pilothouse.sessions import answers
-from pilothouse.sessions.answers import Answer
-from pilothouse.sessions.contract import Engine, QuestionKind, QuestionState, State
-from pilothouse.sessions.control import ALLOWED_CONTROLS
-from pilothouse.sessions.entries import KINDS, AnyRecord
-from pilothouse.sessions.questions import plan
-from pilothouse.sessions.remote.wire import CODES
 from tests.test_docs import PAGES, ROOT, is_documented, page
 
 HTTP = "reference-http.md"

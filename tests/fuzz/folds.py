@@ -6,8 +6,21 @@ import itertools
 from collections.abc import Sequence
 from typing import Any, cast
 
+from pilothouse.api.contract import Event as Entry
+from pilothouse.api.records import (
+    CLIStarted,
+    PromptSaid,
+    PromptSent,
+    QuestionOpened,
+    SessionStarted,
+)
 from pilothouse.client.elicitation import ElicitationRequest
 from pilothouse.client.permissions import as_request
+from pilothouse.engine.output import EndedTools, lines_of
+from pilothouse.engine.questions import pose
+from pilothouse.engine.scribe import Scribe
+from pilothouse.engine.view import View
+from pilothouse.journal.contract import Changes, Draft, Posted
 from pilothouse.protocol import (
     CanUseTool,
     Connection,
@@ -21,20 +34,7 @@ from pilothouse.protocol import (
     Role,
     StreamEnded,
 )
-from pilothouse.sessions.contract import Event as Entry
-from pilothouse.sessions.entries import (
-    CLIStarted,
-    PromptSaid,
-    PromptSent,
-    QuestionOpened,
-    SessionStarted,
-)
-from pilothouse.sessions.journal.contract import Changes, Draft, Posted
-from pilothouse.sessions.output import EndedTools, lines_of
-from pilothouse.sessions.questions import pose
-from pilothouse.sessions.scribe import Scribe
-from pilothouse.sessions.view import View
-from tests.sessions.folding import known
+from tests.engine.folding import known
 
 PROMPT = "0b52f0f6-0000-4000-8000-000000000001"
 CWD = "/home/dev/project"

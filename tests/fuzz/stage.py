@@ -17,14 +17,14 @@ from mcp import Client as MCPClient
 from mcp.shared.exceptions import MCPError
 from msgspec import to_builtins
 
+from pilothouse.api.answers import Allow, Decline, Deny, Skip
+from pilothouse.api.contract import Event, Question, Start
 from pilothouse.client.client import Client, Sink
 from pilothouse.client.options import Options
+from pilothouse.engine.engine import SessionEngine
 from pilothouse.errors import PilothouseError
-from pilothouse.sessions.answers import Allow, Decline, Deny, Skip
-from pilothouse.sessions.contract import Event, Question, Start
-from pilothouse.sessions.engine import SessionEngine
-from pilothouse.sessions.journal.contract import Journal
-from pilothouse.sessions.journal.sqlite import SqliteJournal
+from pilothouse.journal.contract import Journal
+from pilothouse.journal.sqlite import SqliteJournal
 from pilothouse.settings import load
 from tests.faces.http.serving import TOKEN, calling, make_app, served
 from tests.faces.mcp.desk import Desk

@@ -13,13 +13,13 @@ from random import Random
 import pytest
 
 from pilothouse.errors import Refused
+from tests.engine.played import quick_folder
 from tests.fuzz.findings import Failure, Findings, least
 from tests.fuzz.hostile_cli import ANSWERS
 from tests.fuzz.known import KNOWN
 from tests.fuzz.mutation import mutated
 from tests.fuzz.stage import play, staged
 from tests.fuzz.test_lines import MANY, SEED
-from tests.sessions.played import quick_folder
 
 TOGETHER = 250
 """Lines of one play."""

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from pilothouse.api.contract import Say
 from pilothouse.errors import Refused
-from pilothouse.sessions.contract import Say
 from tests.fuzz.findings import Findings
 from tests.fuzz.mutation import DATA
 from tests.fuzz.stage import Stage, staged

@@ -15,8 +15,8 @@ import pytest
 from mcp import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from pilothouse.journal.sqlite import SqliteJournal
 from pilothouse.protocol import Connection, ControlRequest, RequestReceived, Role
-from pilothouse.sessions.journal.sqlite import SqliteJournal
 from tests.fuzz.babbler import END, told
 from tests.fuzz.findings import Failure, Findings
 from tests.fuzz.mutation import as_read, is_blank, mutated

@@ -17,10 +17,8 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
-from pilothouse.relay import registry
-from pilothouse.relay.registry import Found
-from pilothouse.sessions.answers import Allow
-from pilothouse.sessions.contract import (
+from pilothouse.api.answers import Allow
+from pilothouse.api.contract import (
     Event,
     Question,
     Runner,
@@ -28,7 +26,9 @@ from pilothouse.sessions.contract import (
     Start,
     Status,
 )
-from pilothouse.sessions.remote import RemoteEngine
+from pilothouse.relay import registry
+from pilothouse.relay.registry import Found
+from pilothouse.remote import RemoteEngine
 from pilothouse.testing.clis import RealCLI, SimulatedCLI
 from tests.server.killable import DEADLINE, MARK, Server
 from tests.transport.children import gone

@@ -13,12 +13,12 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
+from pilothouse.api.contract import Say
 from pilothouse.errors import InvalidOption, NotNow
 from pilothouse.relay.refusals import HEADER, Refusal
 from pilothouse.runner import messages
 from pilothouse.runner.main import REFUSED
 from pilothouse.runner.messages import Hello, RunGone, RunTold, Welcome
-from pilothouse.sessions.contract import Say
 from pilothouse.testing.plugin import SimulatedCLIMaker
 from pilothouse.testing.scenario import Reply, gate, reply
 from tests.command_lines import showing

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.sessions.contract import Say, Status
+from pilothouse.api.contract import Say, Status
 from pilothouse.testing.clis import RealCLI, SimulatedCLI
 from pilothouse.testing.plugin import RealCLIMaker, SimulatedCLIMaker
 from pilothouse.testing.scenario import Branch, Reply, ToolCall, When, gate, reply, text, tool

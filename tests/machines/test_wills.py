@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from pilothouse.doors.runners import Runners
-from pilothouse.sessions.carriage import Carriage
+from pilothouse.engine.carriage import Carriage
 from tests.doors.peers import arrive, roster_file
 
 WILL = 0.05

@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.sessions.answers import Allow, ApprovePlan, Choose, Deny
-from pilothouse.sessions.contract import Question
-from pilothouse.sessions.remote import RemoteEngine
+from pilothouse.api.answers import Allow, ApprovePlan, Choose, Deny
+from pilothouse.api.contract import Question
+from pilothouse.remote import RemoteEngine
 from pilothouse.testing.real_cli import environment
 from pilothouse.testing.scenario import ToolCall, computed, reply, tool
 from tests.real.answering import bash, conversation, results

@@ -10,9 +10,9 @@ from typing import Any
 
 import msgspec
 
-from pilothouse.sessions.answers import Answer
-from pilothouse.sessions.contract import Event, Gap, Status
-from pilothouse.sessions.view import View
+from pilothouse.api.answers import Answer
+from pilothouse.api.contract import Event, Gap, Status
+from pilothouse.engine.view import View
 
 from .load import Ack, Load, Track
 

@@ -17,8 +17,8 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 from pilothouse import __version__
+from pilothouse.api.proof import PATH, make_proof
 from pilothouse.server import runtime
-from pilothouse.sessions.proof import PATH, make_proof
 
 TOKEN = "a-token-that-is-long-enough"
 

@@ -17,15 +17,15 @@ from typing import Any
 import httpx
 import pytest
 
+from pilothouse.api.contract import Start
 from pilothouse.doors.tokens import Keyring
 from pilothouse.errors import ServerError
 from pilothouse.relay import registry
+from pilothouse.remote import RemoteEngine
 from pilothouse.server.background import LOG_NAME, find_or_start
 from pilothouse.server.engines import KEY_NAME, SOCKET_NAME
 from pilothouse.server.runtime import FILE_NAME, TOKEN_NAME
-from pilothouse.sessions.contract import Start
-from pilothouse.sessions.remote import RemoteEngine
-from tests.sessions.test_remote import free_port
+from tests.remote.test_remote import free_port
 
 from .conftest import DEADLINE, Machine
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
+from pilothouse.api.contract import Start
 from pilothouse.errors import ServerError
 from pilothouse.server import background, logs, runtime
 from pilothouse.server.background import connect, find_or_start
 from pilothouse.server.listening import address_of, bind
 from pilothouse.server.runtime import Lock, Running
 from pilothouse.server.status import report
-from pilothouse.sessions.contract import Start
 from pilothouse.settings import load
 
 from .conftest import DEADLINE, Machine

@@ -30,14 +30,14 @@ from socket import AF_UNIX, socket
 
 import pytest
 
+from pilothouse.api.answers import Allow
+from pilothouse.api.contract import Event, Say, Start, Status
+from pilothouse.engine.recalling import greeting_id
 from pilothouse.errors import PilothouseError
 from pilothouse.relay.addresses import reachable
 from pilothouse.relay.registry import Found
+from pilothouse.remote import RemoteEngine
 from pilothouse.server.engines import SOCKET_NAME
-from pilothouse.sessions.answers import Allow
-from pilothouse.sessions.contract import Event, Say, Start, Status
-from pilothouse.sessions.recalling import greeting_id
-from pilothouse.sessions.remote import RemoteEngine
 from pilothouse.testing.clis import SimulatedCLI
 from pilothouse.testing.plugin import SimulatedCLIMaker
 from pilothouse.testing.scenario import AnyReply, Branch, When, reply, text, tool

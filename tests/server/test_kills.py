@@ -19,12 +19,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from pilothouse.api.answers import Deny
+from pilothouse.api.contract import Event, Gap, Question, Status
 from pilothouse.errors import QuestionSettled
 from pilothouse.relay.registry import Found
+from pilothouse.remote import RemoteEngine
 from pilothouse.server import runtime
-from pilothouse.sessions.answers import Deny
-from pilothouse.sessions.contract import Event, Gap, Question, Status
-from pilothouse.sessions.remote import RemoteEngine
 
 from .books import Books, check_acknowledged, check_seen, check_track, known
 from .killable import DEADLINE, Server, until

@@ -17,16 +17,16 @@ import pytest
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
+from pilothouse.api.contract import Listing
 from pilothouse.errors import ServerError
 from pilothouse.server import mcp as ways_in
 from pilothouse.server.attendance import Attendance
 from pilothouse.server.mcp import McpOverHttp
-from pilothouse.sessions.contract import Listing
 from tests.faces.http.fake import FakeEngine
 from tests.faces.http.serving import BEARER, make_app, served
 from tests.faces.mcp.bare import INITIALIZE, INITIALIZED, LIST
-from tests.sessions.strangers import Stranger, listening
-from tests.sessions.test_remote import free_port
+from tests.remote.strangers import Stranger, listening
+from tests.remote.test_remote import free_port
 from tests.transport.children import gone
 
 from .conftest import DEADLINE, Machine

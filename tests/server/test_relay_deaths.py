@@ -11,16 +11,16 @@ from typing import Any, Literal
 
 import pytest
 
+from pilothouse.api.answers import Allow, Deny
+from pilothouse.api.contract import Status
 from pilothouse.errors import QuestionSettled
 from pilothouse.relay import registry
 from pilothouse.relay.registry import Found
 from pilothouse.server.engines import RELAYS_NAME
-from pilothouse.sessions.answers import Allow, Deny
-from pilothouse.sessions.contract import Status
 from pilothouse.testing.clis import RealCLI, SimulatedCLI
 from pilothouse.testing.plugin import RealCLIMaker, SimulatedCLIMaker
 from pilothouse.testing.scenario import Branch, Reply, When, gate, reply, text, tool
-from tests.sessions.engine.house import House
+from tests.engine.house import House
 from tests.transport.children import alive, gone
 
 from .killable import until

@@ -19,10 +19,10 @@ from typing import Any
 
 import pytest
 
+from pilothouse.api.contract import Event, Question, Say, Start, Status
 from pilothouse.errors import ServerError
 from pilothouse.relay import registry
-from pilothouse.sessions.contract import Event, Question, Say, Start, Status
-from pilothouse.sessions.remote import RemoteEngine
+from pilothouse.remote import RemoteEngine
 from pilothouse.testing.clis import RealCLI, SimulatedCLI
 from pilothouse.testing.plugin import RealCLIMaker, SimulatedCLIMaker
 from pilothouse.testing.scenario import Reply, Step, Text, ToolCall, gate, reply, text, tool

@@ -12,11 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from pilothouse.api.contract import Start
 from pilothouse.errors import ServerError
 from pilothouse.relay import registry, starting
+from pilothouse.remote import RemoteEngine
 from pilothouse.server import runtime, survivors
-from pilothouse.sessions.contract import Start
-from pilothouse.sessions.remote import RemoteEngine
 from pilothouse.settings import Settings, load
 from tests.relay.running import ECHO, python
 from tests.transport.children import alive, gone

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from pilothouse.api.contract import Start
 from pilothouse.cli import main
 from pilothouse.relay import registry
 from pilothouse.server import runtime, survivors
 from pilothouse.server.background import connect
-from pilothouse.sessions.contract import Start
 from pilothouse.settings import load
 from tests.relay.door import SESSION
 from tests.relay.running import ECHO, python, relay

@@ -13,11 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from pilothouse.api.answers import Allow
+from pilothouse.api.contract import SessionOptions, Start, Status
 from pilothouse.doors.tokens import Keyring
+from pilothouse.remote import RemoteEngine
 from pilothouse.server.engines import KEY_NAME
-from pilothouse.sessions.answers import Allow
-from pilothouse.sessions.contract import SessionOptions, Start, Status
-from pilothouse.sessions.remote import RemoteEngine
 from pilothouse.testing.clis import SimulatedCLI
 from pilothouse.testing.plugin import SimulatedCLIMaker
 from pilothouse.testing.scenario import reply, tool

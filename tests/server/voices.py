@@ -16,11 +16,11 @@ import msgspec
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from pilothouse.api.answers import Answer
+from pilothouse.api.contract import Event, Gap, Say, Start
+from pilothouse.api.wire import Done, Events, Failed, Frame, Problem, code_of
 from pilothouse.errors import Refused, ServerError
-from pilothouse.sessions.answers import Answer
-from pilothouse.sessions.contract import Event, Gap, Say, Start
-from pilothouse.sessions.remote import RemoteEngine
-from pilothouse.sessions.remote.wire import Done, Events, Failed, Frame, Problem, code_of
+from pilothouse.remote import RemoteEngine
 
 from .killable import DEADLINE, Server
 from .load import Load, Lost, Members, No, Track

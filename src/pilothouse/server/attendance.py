@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Generator, MutableMapping
 from contextlib import contextmanager
 from typing import Any, Final
 
-from pilothouse.sessions import proof
+from pilothouse.api import proof
 
 __all__ = ["FACE", "Attendance"]
 

@@ -20,7 +20,7 @@ from .probing import answering, tls_context
 from .runtime import TAKEN
 
 if TYPE_CHECKING:
-    from pilothouse.sessions.contract import Engine
+    from pilothouse.api.contract import Engine
 
 __all__ = ["LOG_NAME", "Address", "connect", "find_or_start"]
 
@@ -162,7 +162,7 @@ async def connect(
     env = os.environ if env is None else env
     if standalone:
         return await _own_engine(settings, env)
-    from pilothouse.sessions.remote import RemoteEngine  # an engine of one's own needs no HTTP
+    from pilothouse.remote import RemoteEngine  # an engine of one's own needs no HTTP
 
     found = await find_or_start(settings, env=env)
     tls = tls_context(settings.tls_cert) if found.address.startswith("https:") else None

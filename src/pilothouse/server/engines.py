@@ -13,10 +13,10 @@ from pilothouse.doors.listening import listen
 from pilothouse.doors.local import LocalRelays
 from pilothouse.doors.runners import Runners
 from pilothouse.doors.tokens import Keyring
-from pilothouse.sessions.carriage import Carriage
-from pilothouse.sessions.engine import SessionEngine
-from pilothouse.sessions.journal.sqlite import SqliteJournal
-from pilothouse.sessions.passages import Passages
+from pilothouse.engine.carriage import Carriage
+from pilothouse.engine.engine import SessionEngine
+from pilothouse.engine.passages import Passages
+from pilothouse.journal.sqlite import SqliteJournal
 
 from .simulating import Choice
 

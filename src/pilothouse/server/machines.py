@@ -22,7 +22,7 @@ from .status import NONE
 from .survivors import sessions
 
 if TYPE_CHECKING:
-    from pilothouse.sessions.contract import Engine, Runner
+    from pilothouse.api.contract import Engine, Runner
 
     from .runtime import Running
 
@@ -57,7 +57,7 @@ async def manage(
 
 @asynccontextmanager
 async def _engine(running: Running, settings: Settings) -> AsyncGenerator[Engine]:
-    from pilothouse.sessions.remote import RemoteEngine  # its HTTP is for this alone
+    from pilothouse.remote import RemoteEngine  # its HTTP is for this alone
 
     tls = tls_context(settings.tls_cert) if running.address.startswith("https:") else None
     engine = RemoteEngine(running.address, running.token, tls=tls)

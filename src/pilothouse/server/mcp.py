@@ -25,9 +25,9 @@ from pilothouse.settings import Settings
 from .logs import Redaction, set_up
 
 if TYPE_CHECKING:
+    from pilothouse.api.contract import Engine
     from pilothouse.faces.mcp.http import OverHttp
     from pilothouse.faces.mcp.reaching import Reach
-    from pilothouse.sessions.contract import Engine
 
 __all__ = ["Lent", "McpOverHttp", "run_stdio"]
 

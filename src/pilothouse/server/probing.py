@@ -11,8 +11,8 @@ from urllib.parse import urlsplit
 
 from msgspec import DecodeError, json
 
+from pilothouse.api.proof import LONGEST_ANSWER, Challenge, NotProven
 from pilothouse.errors import ServerError
-from pilothouse.sessions.proof import LONGEST_ANSWER, Challenge, NotProven
 from pilothouse.settings import Settings
 
 from . import runtime

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     import uvicorn
 
     from pilothouse.doors.door import Doors
-    from pilothouse.sessions.engine import SessionEngine
+    from pilothouse.engine.engine import SessionEngine
 
 __all__ = ["import_app", "serve"]
 

@@ -13,8 +13,8 @@ from typing import Any, Final, NamedTuple
 from msgspec import DecodeError, Struct, json
 
 from pilothouse import __version__
+from pilothouse.api.proof import NotProven
 from pilothouse.errors import ServerError
-from pilothouse.sessions.proof import NotProven
 from pilothouse.settings import Settings
 
 from . import runtime, survivors

@@ -10,14 +10,14 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from pilothouse.api.contract import Batch, DryRun, DryRunLine
+from pilothouse.api.redaction import tellable
+from pilothouse.engine.policy import Policy, PolicyFile, dry_run
 from pilothouse.errors import JournalError, PolicyError
-from pilothouse.sessions.contract import Batch, DryRun, DryRunLine
-from pilothouse.sessions.journal.export import export as export_entries
-from pilothouse.sessions.journal.schema import connect, refuse_strangers
-from pilothouse.sessions.journal.sqlite import Database
-from pilothouse.sessions.journal.stored import StoredJournal
-from pilothouse.sessions.policy import Policy, PolicyFile, dry_run
-from pilothouse.sessions.redaction import tellable
+from pilothouse.journal.export import export as export_entries
+from pilothouse.journal.schema import connect, refuse_strangers
+from pilothouse.journal.sqlite import Database
+from pilothouse.journal.stored import StoredJournal
 from pilothouse.settings import Settings
 
 from .runtime import usable

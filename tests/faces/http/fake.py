@@ -13,8 +13,8 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from pilothouse import errors
-from pilothouse.sessions.answers import Answer
-from pilothouse.sessions.contract import (
+from pilothouse.api.answers import Answer
+from pilothouse.api.contract import (
     AllStopped,
     Answered,
     Ask,

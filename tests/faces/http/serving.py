@@ -11,9 +11,9 @@ from typing import Any
 import httpx
 from litestar import Litestar
 
+from pilothouse.api.contract import Engine
 from pilothouse.doors.listening import make_server
 from pilothouse.faces.http import create_app, end_streams
-from pilothouse.sessions.contract import Engine
 
 TOKEN = "t0ken-of-the-tests"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}

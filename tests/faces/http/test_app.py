@@ -12,11 +12,11 @@ import pytest
 from litestar import Litestar
 
 from pilothouse import errors
+from pilothouse.api.contract import Start
+from pilothouse.api.wire import CODES
 from pilothouse.faces.http import create_app
 from pilothouse.faces.http.endpoints import ENDPOINTS, Endpoint
 from pilothouse.faces.http.problems import STATUSES, status_of
-from pilothouse.sessions.contract import Start
-from pilothouse.sessions.remote.wire import CODES
 
 from .fake import SECRET, FakeEngine
 from .serving import BEARER, LIMIT, calling, make_app

@@ -10,8 +10,8 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
+from pilothouse.api.proof import NONCE_LENGTH, Challenge, make_proof
 from pilothouse.doors.listening import make_server
-from pilothouse.sessions.proof import NONCE_LENGTH, Challenge, make_proof
 from tests.server.conftest import DEADLINE
 
 from .fake import FakeEngine

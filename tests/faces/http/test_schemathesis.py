@@ -19,9 +19,9 @@ import schemathesis
 from hypothesis import settings
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
+from pilothouse.api.contract import Say, Start
+from pilothouse.engine.engine import SessionEngine
 from pilothouse.faces.http.document import make_document
-from pilothouse.sessions.contract import Say, Start
-from pilothouse.sessions.engine import SessionEngine
 from pilothouse.settings import load
 from pilothouse.testing.clis import SimulatedCLI
 from pilothouse.testing.plugin import SimulatedCLIMaker

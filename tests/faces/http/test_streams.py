@@ -14,11 +14,11 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
+from pilothouse.api.answers import Allow
+from pilothouse.api.contract import Batch, Event, Gap, Start
 from pilothouse.errors import JournalError, ServerError
 from pilothouse.faces.http import end_streams, sockets, streams
 from pilothouse.faces.http.frames import sse_chunk
-from pilothouse.sessions.answers import Allow
-from pilothouse.sessions.contract import Batch, Event, Gap, Start
 
 from .fake import FakeEngine
 from .serving import BEARER, LIMIT, TOKEN, calling, make_app, served

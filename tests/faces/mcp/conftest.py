@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pilothouse.testing.plugin import SimulatedCLIMaker
+from tests.engine.conftest import housing
 from tests.faces.mcp.desk import Desk
-from tests.sessions.engine.conftest import housing
 
 Desks = Callable[..., Awaitable[Desk]]
 

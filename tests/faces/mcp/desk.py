@@ -13,7 +13,7 @@ from pilothouse.faces.mcp.operating import Operator
 from pilothouse.faces.mcp.reaching import Reach
 from pilothouse.faces.mcp.server import create_server
 from pilothouse.server.mcp import Lent
-from tests.sessions.engine.house import House
+from tests.engine.house import House
 
 MODERN = "2026-07-28"
 

@@ -16,13 +16,13 @@ from msgspec import Raw
 from msgspec.structs import replace
 
 from pilothouse import errors
+from pilothouse.api.answers import Answer
+from pilothouse.api.contract import Answered, Batch, Event, Question, Status
+from pilothouse.engine.questions import check
 from pilothouse.faces.mcp.eliciting import required, take
 from pilothouse.faces.mcp.pushing import Channel, Pushing
 from pilothouse.faces.mcp.reaching import Reach
-from pilothouse.sessions.answers import Answer
-from pilothouse.sessions.contract import Answered, Batch, Event, Question, Status
-from pilothouse.sessions.questions import check
-from tests.sessions.questions.asks import posed, tool_request
+from tests.engine.questions.asks import posed, tool_request
 
 DEADLINE = 20.0
 ACCEPT = types.ElicitResult(action="accept", content={"answer": "allow"})

@@ -13,10 +13,11 @@ from mcp.shared.exceptions import MCPError
 from msgspec.structs import replace
 
 from pilothouse import errors
+from pilothouse.api.answers import Allow, Choose, Deny
 from pilothouse.faces.mcp.eliciting import Taken, can_elicit, can_open_pages, required, take
 from pilothouse.faces.mcp.pushing import Channel, Pushing
 from pilothouse.faces.mcp.reaching import Reach
-from pilothouse.sessions.answers import Allow, Choose, Deny
+from tests.engine.questions.asks import COLOUR, SAILS, asked, page, posed
 from tests.faces.mcp.elicited import (
     ACCEPT,
     BY,
@@ -27,7 +28,6 @@ from tests.faces.mcp.elicited import (
     Face,
     Person,
 )
-from tests.sessions.questions.asks import COLOUR, SAILS, asked, page, posed
 
 
 @pytest.fixture

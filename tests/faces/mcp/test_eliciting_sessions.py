@@ -8,7 +8,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from pilothouse.sessions.answers import Deny
+from pilothouse.api.answers import Deny
 from pilothouse.testing.scenario import reply, tool
 from tests.faces.mcp.conftest import Desks
 from tests.faces.mcp.desk import Desk

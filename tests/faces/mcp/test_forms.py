@@ -19,9 +19,7 @@ from mcp_types._v2025_11_25 import (
 from msgspec.structs import replace
 from pydantic import TypeAdapter
 
-from pilothouse.errors import AnswerRefused
-from pilothouse.faces.mcp.forms import LONGEST, answer_in, form_of
-from pilothouse.sessions.answers import (
+from pilothouse.api.answers import (
     Allow,
     ApprovePlan,
     Choose,
@@ -33,9 +31,11 @@ from pilothouse.sessions.answers import (
     RevisePlan,
     Skip,
 )
-from pilothouse.sessions.contract import Question
-from pilothouse.sessions.questions import check
-from tests.sessions.questions.asks import (
+from pilothouse.api.contract import Question
+from pilothouse.engine.questions import check
+from pilothouse.errors import AnswerRefused
+from pilothouse.faces.mcp.forms import LONGEST, answer_in, form_of
+from tests.engine.questions.asks import (
     COLOUR,
     MODE,
     PLAN,

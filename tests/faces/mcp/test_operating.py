@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pilothouse import errors
+from pilothouse.api.answers import Allow, Answer
+from pilothouse.api.contract import Answered, Fork, Listed, Question, Said, Say, Start, Started
 from pilothouse.faces.mcp.calls import CALLS
 from pilothouse.faces.mcp.operating import Act, Operator, Outcome
 from pilothouse.faces.mcp.reaching import Reach
-from pilothouse.sessions.answers import Allow, Answer
-from pilothouse.sessions.contract import Answered, Fork, Listed, Question, Said, Say, Start, Started
 from tests.faces.http.fake import NOW, FakeEngine
 
 

@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pilothouse.api.contract import LONGEST_WORD, Ask, Asked, Engine, Question
 from pilothouse.errors import DirectoryRefused, NotNow, ServerError, SettingError, UsageError
 from pilothouse.faces.mcp import permission
 from pilothouse.faces.mcp.permission import check, identify, name_asker
 from pilothouse.faces.mcp.reaching import Reach
-from pilothouse.sessions.contract import LONGEST_WORD, Ask, Asked, Engine, Question
 
 DEADLINE = 20.0
 SESSION = "11111111-2222-4333-8444-555555555555"

@@ -12,11 +12,21 @@ import pytest
 from msgspec.structs import replace
 
 from pilothouse import errors
+from pilothouse.api.answers import Allow, Choose, Deny, Fill, RevisePlan
+from pilothouse.api.contract import Batch, Gap
 from pilothouse.faces.mcp import pushing as module
 from pilothouse.faces.mcp.pushing import Channel, Pushing
 from pilothouse.faces.mcp.reaching import Reach
-from pilothouse.sessions.answers import Allow, Choose, Deny, Fill, RevisePlan
-from pilothouse.sessions.contract import Batch, Gap
+from tests.engine.questions.asks import (
+    COLOUR,
+    PLAN,
+    SAILS,
+    asked,
+    elicitation,
+    page,
+    plan_request,
+    posed,
+)
 from tests.faces.mcp.elicited import (
     ACCEPT,
     BY,
@@ -28,16 +38,6 @@ from tests.faces.mcp.elicited import (
     Person,
     settled,
     touch,
-)
-from tests.sessions.questions.asks import (
-    COLOUR,
-    PLAN,
-    SAILS,
-    asked,
-    elicitation,
-    page,
-    plan_request,
-    posed,
 )
 
 

@@ -9,9 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from pilothouse.errors import AnswerRefused
-from pilothouse.faces.mcp.questions import answer_of, pending, valid_answers
-from pilothouse.sessions.answers import (
+from pilothouse.api.answers import (
     Allow,
     Answer,
     ApprovePlan,
@@ -25,9 +23,11 @@ from pilothouse.sessions.answers import (
     RevisePlan,
     Skip,
 )
-from pilothouse.sessions.contract import Question
-from pilothouse.sessions.questions import check
-from tests.sessions.questions.asks import (
+from pilothouse.api.contract import Question
+from pilothouse.engine.questions import check
+from pilothouse.errors import AnswerRefused
+from pilothouse.faces.mcp.questions import answer_of, pending, valid_answers
+from tests.engine.questions.asks import (
     COLOUR,
     EVERY,
     RULE,

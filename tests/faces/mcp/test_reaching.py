@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import pytest
 
+from pilothouse.api.contract import Batch, Engine
 from pilothouse.errors import ServerError, UnknownSession
 from pilothouse.faces.mcp.reaching import Reach
-from pilothouse.sessions.contract import Batch, Engine
 
 
 class Standin:

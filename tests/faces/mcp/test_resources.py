@@ -16,11 +16,11 @@ from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import ResourceListChangedNotification, ResourceUpdatedNotification
 
+from pilothouse.api.contract import Gap, Listed, Listing, Start
 from pilothouse.errors import ServerError
 from pilothouse.faces.mcp.reaching import Reach
 from pilothouse.faces.mcp.resources import PAGE, Resources
 from pilothouse.faces.mcp.transcripts import NARROWEST
-from pilothouse.sessions.contract import Gap, Listed, Listing, Start
 from tests.faces.http.fake import NOW, FakeEngine
 
 # Handshake versions have no other way to say it.

@@ -10,11 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from msgspec.structs import replace
 
-from pilothouse.faces.mcp import results
-from pilothouse.faces.mcp.problems import FORM_CLOSED
-from pilothouse.faces.mcp.questions import pending
-from pilothouse.faces.mcp.tools import TOOLS
-from pilothouse.sessions.contract import (
+from pilothouse.api.contract import (
     Listed,
     Listing,
     Option,
@@ -26,8 +22,12 @@ from pilothouse.sessions.contract import (
     ToolRun,
     Waiting,
 )
+from pilothouse.faces.mcp import results
+from pilothouse.faces.mcp.problems import FORM_CLOSED
+from pilothouse.faces.mcp.questions import pending
+from pilothouse.faces.mcp.tools import TOOLS
+from tests.engine.questions.asks import EVERY, asked, posed
 from tests.faces.http.fake import NOW
-from tests.sessions.questions.asks import EVERY, asked, posed
 
 PROMISED = {each["name"]: Draft202012Validator(each["outputSchema"]) for each in TOOLS}
 STATES = ("active", "awaiting_input", "done", "error", "interrupted")

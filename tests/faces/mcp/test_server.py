@@ -11,12 +11,12 @@ import mcp_types as types
 import pytest
 from mcp import MCPError
 
+from pilothouse.api.contract import Question
 from pilothouse.faces.mcp import permission
-from pilothouse.sessions.contract import Question
 from pilothouse.testing.scenario import gate, reply, tool
+from tests.engine.test_elsewhere import bare
 from tests.faces.mcp.conftest import Desks
 from tests.faces.mcp.desk import Caller, Desk, text_of
-from tests.sessions.engine.test_elsewhere import bare
 
 DEADLINE = 20.0
 """Much less than a call that waits for something would take."""

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
+from pilothouse.api.contract import Event, Question
+from pilothouse.api.records import KINDS, QuestionOpened, encode_record
 from pilothouse.faces.mcp.transcripts import LONGEST_PIECE, joined, piece_of
-from pilothouse.sessions.contract import Event, Question
-from pilothouse.sessions.entries import KINDS, QuestionOpened, encode_record
 
 AT = 1_700_000_000_000
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from pilothouse.api.contract import Gap, Start, ToolRun
 from pilothouse.errors import ServerError
 from pilothouse.faces.mcp import waiting
 from pilothouse.faces.mcp.reaching import Reach
 from pilothouse.faces.mcp.waiting import wait
-from pilothouse.sessions.contract import Gap, Start, ToolRun
 from tests.faces.http.fake import NOW, FakeEngine
 
 DEADLINE = 20

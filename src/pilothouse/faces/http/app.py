@@ -12,9 +12,9 @@ from litestar import Litestar, Request, Response, asgi, route
 from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp, ControllerRouterHandler, Method, Receive, Scope, Send
 
-from pilothouse.sessions import proof
-from pilothouse.sessions.contract import Engine
-from pilothouse.sessions.remote.wire import PROBLEM, encode_strictly
+from pilothouse.api import proof
+from pilothouse.api.contract import Engine
+from pilothouse.api.wire import PROBLEM, encode_strictly
 
 from . import metrics
 from .document import make_document

@@ -7,9 +7,8 @@ from typing import Any, Final
 
 import msgspec
 
-from pilothouse.sessions import answers, contract, proof
-from pilothouse.sessions.remote import wire
-from pilothouse.sessions.remote.wire import PROBLEM, Problem
+from pilothouse.api import answers, contract, proof, wire
+from pilothouse.api.wire import PROBLEM, Problem
 
 from .endpoints import ENDPOINTS, IDEMPOTENCY_KEY, LONGEST_KEY, Endpoint
 from .queries import ProofQuery, StreamQuery

@@ -14,11 +14,10 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from pilothouse.api import contract, wire
+from pilothouse.api.answers import Answer
+from pilothouse.api.contract import Engine, JsonObject
 from pilothouse.errors import QuestionSettled
-from pilothouse.sessions import contract
-from pilothouse.sessions.answers import Answer
-from pilothouse.sessions.contract import Engine, JsonObject
-from pilothouse.sessions.remote import wire
 
 from .problems import Unacceptable
 from .queries import (

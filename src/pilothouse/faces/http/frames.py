@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from pilothouse.sessions.contract import Batch, Event, Gap
-from pilothouse.sessions.remote.wire import Events, Problem, encode_strictly
+from pilothouse.api.contract import Batch, Event, Gap
+from pilothouse.api.wire import Events, Problem, encode_strictly
 
 __all__ = ["sse_chunk", "sse_error", "ws_frame"]
 

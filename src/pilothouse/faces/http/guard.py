@@ -12,9 +12,9 @@ from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from pilothouse.api import proof
+from pilothouse.api.wire import TOKEN_PREFIX
 from pilothouse.doors.sockets import admit
-from pilothouse.sessions import proof
-from pilothouse.sessions.remote.wire import TOKEN_PREFIX
 
 from .problems import Unacceptable, problem_of, refuse
 

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, get_args
 
-from pilothouse.sessions.contract import Engine, Health, State
+from pilothouse.api.contract import Engine, Health, State
 
 __all__ = ["CONTENT_TYPE", "render"]
 

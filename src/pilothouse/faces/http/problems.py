@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from litestar.exceptions import HTTPException
 
 from pilothouse import errors
+from pilothouse.api.wire import PROBLEM, Problem, Wrong, code_of, encode_strictly
 from pilothouse.errors import PilothouseError, Refused
-from pilothouse.sessions.remote.wire import PROBLEM, Problem, Wrong, code_of, encode_strictly
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

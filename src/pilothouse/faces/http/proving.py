@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from litestar import Request, Response
 
-from pilothouse.sessions.proof import Proof, make_proof
+from pilothouse.api.proof import Proof, make_proof
 
 from .queries import ProofQuery
 from .reading import read_query

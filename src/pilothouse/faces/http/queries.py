@@ -6,9 +6,9 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from pilothouse.sessions.contract import QuestionFilter
-from pilothouse.sessions.proof import NONCE_LENGTH
-from pilothouse.sessions.remote import wire
+from pilothouse.api import wire
+from pilothouse.api.contract import QuestionFilter
+from pilothouse.api.proof import NONCE_LENGTH
 
 __all__ = [
     "AnswerQuery",

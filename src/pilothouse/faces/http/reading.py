@@ -8,6 +8,8 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from pilothouse.api.contract import ID, ID_HAS, is_id
+from pilothouse.api.wire import TooManyParts, Wrong, check_parts
 from pilothouse.errors import (
     Refused,
     UnknownPrompt,
@@ -16,8 +18,6 @@ from pilothouse.errors import (
     UnknownSession,
     UsageError,
 )
-from pilothouse.sessions.contract import ID, ID_HAS, is_id
-from pilothouse.sessions.remote.wire import TooManyParts, Wrong, check_parts
 
 from .guard import header, too_large
 from .problems import Unacceptable

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
-from pilothouse.errors import PilothouseError
-from pilothouse.sessions.contract import Batch, Engine
-from pilothouse.sessions.remote.wire import (
+from pilothouse.api.contract import Batch, Engine
+from pilothouse.api.wire import (
     SUBPROTOCOL,
     TOKEN_PREFIX,
     Done,
@@ -26,6 +25,7 @@ from pilothouse.sessions.remote.wire import (
     check_parts,
     encode_strictly,
 )
+from pilothouse.errors import PilothouseError
 
 from .endpoints import ENDPOINTS, Call, Endpoint
 from .frames import ws_frame

@@ -12,8 +12,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+from pilothouse.api.contract import ENDING, Batch, Engine
 from pilothouse.errors import PilothouseError, ServerError
-from pilothouse.sessions.contract import ENDING, Batch, Engine
 
 from .frames import sse_chunk, sse_error
 from .guard import header

@@ -20,8 +20,8 @@ from mcp_types import (
     InputResponse,
 )
 
+from pilothouse.api.contract import Question
 from pilothouse.errors import AnswerRefused, PilothouseError, QuestionSettled, UnknownQuestion
-from pilothouse.sessions.contract import Question
 
 from .forms import Form, answer_in, form_of
 from .reaching import Reach

@@ -18,9 +18,9 @@ from typing import Any, Final, assert_never, cast
 
 import msgspec
 
+from pilothouse.api.answers import Answer, Choose, Decline, Fill, Skip
+from pilothouse.api.contract import JsonObject, Option, Posed, Question, Way
 from pilothouse.errors import AnswerRefused
-from pilothouse.sessions.answers import Answer, Choose, Decline, Fill, Skip
-from pilothouse.sessions.contract import JsonObject, Option, Posed, Question, Way
 
 from .texts import line_of, list_of
 

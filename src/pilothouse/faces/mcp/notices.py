@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing
 from typing import Final
 
+from pilothouse.api.contract import Batch, Event
 from pilothouse.errors import PilothouseError
-from pilothouse.sessions.contract import Batch, Event
 
 from .addresses import SESSIONS, address_of, session_of
 from .reaching import Reach

@@ -9,6 +9,9 @@ from typing import Annotated, Any, Final, Literal, Protocol
 
 from msgspec import UNSET, Meta, Struct, field
 
+from pilothouse.api import contract
+from pilothouse.api.contract import Question, SessionOptions
+from pilothouse.api.contract import Status as SessionStatus
 from pilothouse.errors import (
     AnswerRefused,
     PilothouseError,
@@ -17,9 +20,6 @@ from pilothouse.errors import (
     UnknownSession,
     UsageError,
 )
-from pilothouse.sessions import contract
-from pilothouse.sessions.contract import Question, SessionOptions
-from pilothouse.sessions.contract import Status as SessionStatus
 
 from . import problems, results
 from .calls import Call, Interrupt, List, Respond, Say, Start, Status, read

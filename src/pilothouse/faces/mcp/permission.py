@@ -15,8 +15,8 @@ import anyio
 from msgspec import Meta, Struct, ValidationError, convert, field, json
 from msgspec.structs import replace
 
+from pilothouse.api.contract import LONGEST_WORD, Ask, Asked, Engine, JsonObject, Word
 from pilothouse.errors import NotNow, PilothouseError, ServerError
-from pilothouse.sessions.contract import LONGEST_WORD, Ask, Asked, Engine, JsonObject, Word
 
 from .reaching import Reach
 from .waiting import Progress

@@ -26,8 +26,8 @@ from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult, RequestId
 
+from pilothouse.api.contract import Batch, Engine, Question
 from pilothouse.errors import PilothouseError, ServerError
-from pilothouse.sessions.contract import Batch, Engine, Question
 
 from .eliciting import can_open_pages, give
 from .forms import Form, form_of

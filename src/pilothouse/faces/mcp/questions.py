@@ -18,8 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from pilothouse.errors import AnswerRefused
-from pilothouse.sessions.answers import (
+from pilothouse.api.answers import (
     Allow,
     Answer,
     ApprovePlan,
@@ -33,7 +32,8 @@ from pilothouse.sessions.answers import (
     RevisePlan,
     Skip,
 )
-from pilothouse.sessions.contract import Posed, Question, Way
+from pilothouse.api.contract import Posed, Question, Way
+from pilothouse.errors import AnswerRefused
 
 from .addresses import address_of
 from .fields import Field, fields_of

@@ -7,8 +7,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from typing import TypeVar
 
+from pilothouse.api.contract import Batch, Engine
 from pilothouse.errors import PilothouseError, ServerError
-from pilothouse.sessions.contract import Batch, Engine
 
 __all__ = ["Connect", "Reach"]
 

@@ -27,9 +27,9 @@ from mcp.server.subscriptions import (
 )
 from mcp.shared.exceptions import MCPError
 
+from pilothouse.api.contract import Engine, Listed
+from pilothouse.api.wire import encode_strictly
 from pilothouse.errors import PilothouseError, UnknownSession
-from pilothouse.sessions.contract import Engine, Listed
-from pilothouse.sessions.remote.wire import encode_strictly
 
 from .addresses import (
     SESSIONS,

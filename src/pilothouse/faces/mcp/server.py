@@ -19,8 +19,8 @@ from msgspec import json
 from msgspec.structs import replace
 
 from pilothouse import __version__
+from pilothouse.api.contract import Question, Status
 from pilothouse.errors import PilothouseError, UsageError
-from pilothouse.sessions.contract import Question, Status
 
 from . import permission, problems, prompts
 from .connections import Context, connection_of, has_handshake

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
-from pilothouse.sessions.contract import Batch, Engine, Event
+from pilothouse.api.contract import Batch, Engine, Event
 
 from .reaching import Reach
 from .texts import list_of, members_of

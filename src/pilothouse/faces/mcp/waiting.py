@@ -10,8 +10,8 @@ from typing import Final
 import anyio
 from msgspec import DecodeError, Struct, json
 
+from pilothouse.api.contract import Batch, Event, Status
 from pilothouse.errors import PilothouseError, ServerError
-from pilothouse.sessions.contract import Batch, Event, Status
 
 from .reaching import Reach
 

@@ -1,0 +1,1 @@
+"""The engine's public language: what goes into any engine and comes out of it."""

@@ -1,0 +1,251 @@
+"""What goes on in a session at this moment, as the CLI's own lines tell it.
+
+Tools that run and the last that ran, background work, a retry, the last rate limit, and how full
+the context is. Plain data that can be written down and read again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable
+from typing import Any, Final, cast
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from pilothouse.api.contract import ContextUsed, RateLimit, Retry, Subagent, Tokens, ToolRun
+from pilothouse.client.turns import BackgroundTask
+from pilothouse.protocol import (
+    ApiRetryMessage,
+    AssistantMessage,
+    CompactBoundaryMessage,
+    ConversationResetMessage,
+    Message,
+    PermissionDeniedMessage,
+    RateLimitEvent,
+    ResultMessage,
+    TokenUsage,
+    ToolResultBlock,
+    ToolUseBlock,
+    UserMessage,
+)
+from pilothouse.protocol.wire import as_object, members
+
+__all__ = ["RECENT", "Activity", "headline", "runs_in", "tokens_of"]
+
+RECENT: Final = 10
+"""How many tools that ended are remembered."""
+
+LINE: Final = 120
+"""As much of a text as stands in a line."""
+
+MAX_COUNT: Final = 10**12
+"""What is counted up to: whatever a CLI says, sums stay within what a database can add."""
+
+SYNTHETIC: Final = "<synthetic>"
+"""The model of what the CLI says in the model's name, of an API error say: no tokens at all."""
+
+_TELLING: Final = (
+    "command",
+    "file_path",
+    "notebook_path",
+    "path",
+    "url",
+    "pattern",
+    "query",
+    "description",
+    "prompt",
+)
+
+
+class Activity(Struct, omit_defaults=True):
+    """Follows one session's lines."""
+
+    running: dict[str, ToolRun] = field(default_factory=dict[str, ToolRun])
+    recent: list[ToolRun] = field(default_factory=list[ToolRun])
+    subagents: dict[str, Subagent] = field(default_factory=dict[str, Subagent])
+    denied: set[str] = field(default_factory=set[str])
+    """Tool uses that were denied and have not ended yet."""
+    retry: Retry | None = None
+    rate_limit: RateLimit | None = None
+    model: str | None = None
+    """The one that spoke last in the conversation itself."""
+    used: int | None = None
+    window: int | None = None
+
+    @property
+    def context(self) -> ContextUsed | None:
+        if self.used is None:
+            return None
+        percent = round(100 * self.used / self.window, 1) if self.window else None
+        return ContextUsed(tokens=self.used, window=self.window, percent=percent)
+
+    def follow(self, message: Message, at: int) -> None:
+        """Take in a line; most kinds tell nothing here."""
+        step = _STEPS.get(type(message))
+        if step is not None:
+            step(self, message, at)
+
+    def follow_tasks(self, tasks: Iterable[BackgroundTask], at: int) -> None:
+        """Keep to the background work that goes on now."""
+        before = self.subagents
+        self.subagents = {
+            task.task_id: before.get(task.task_id)
+            or Subagent(
+                id=task.task_id,
+                kind=task.kind,
+                description=headline(task.description),
+                since=at,
+            )
+            for task in tasks
+        }
+
+    def deny(self, tool_use_id: str) -> None:
+        """Somebody said no to this tool use, now or after it had been given back as an error."""
+        for place, run in enumerate(self.recent):
+            if run.id == tool_use_id:
+                self.recent[place] = replace(run, state="denied")
+                return
+        if tool_use_id in self.running:
+            self.denied.add(tool_use_id)
+
+    def keep_running(self, tools: Container[str]) -> None:
+        """A turn is over: of its tools only these go on, in agents that run beside it."""
+        for run in list(self.running.values()):
+            if run.id not in tools:
+                self._ended(run, is_error=True)
+
+    def end(self) -> None:
+        """The CLI is gone, and with it whatever ran."""
+        self.keep_running(())
+        self.subagents = {}
+        self.retry = None
+
+    # One step per kind of message
+
+    def assistant(self, message: AssistantMessage, at: int) -> None:
+        self.retry = None
+        self.running.update({run.id: run for run in runs_in(message, at)})
+        if message.parent_tool_use_id is None and message.message.model != SYNTHETIC:
+            self.model = message.message.model
+            self._context_of(message.message.usage)
+
+    def user(self, message: UserMessage, _: int) -> None:
+        if message.is_replay:
+            return
+        for block in message.content:
+            if isinstance(block, ToolResultBlock):
+                run = self.running.get(block.tool_use_id)
+                if run is not None:
+                    self._ended(run, is_error=bool(block.is_error))
+
+    def result(self, message: ResultMessage, _: int) -> None:
+        self.retry = None
+        for denial in message.permission_denials:
+            self.deny(denial.tool_use_id)
+        self.window = self._window_of(message) or self.window
+
+    def permission_denied(self, message: PermissionDeniedMessage, _: int) -> None:
+        self.deny(message.tool_use_id)
+
+    def api_retry(self, message: ApiRetryMessage, _: int) -> None:
+        self.retry = Retry(
+            attempt=bounded(message.attempt),
+            max_retries=bounded(message.max_retries),
+            delay_ms=bounded(message.retry_delay_ms),
+            error=message.error,
+            error_status=None if message.error_status is None else bounded(message.error_status),
+        )
+
+    def rate_limited(self, message: RateLimitEvent, at: int) -> None:
+        info = as_object(members(message.raw).get("rate_limit_info"))
+        self.rate_limit = RateLimit(at=at, info=info)
+
+    def compacted(self, message: CompactBoundaryMessage, _: int) -> None:
+        tokens = message.compact_metadata.post_tokens
+        self.used = None if tokens is None else bounded(tokens)
+
+    def reset(self, _message: ConversationResetMessage, _: int) -> None:
+        self.used = None
+
+    def _window_of(self, message: ResultMessage) -> int:
+        # The small models that help along have windows of their own.
+        windows = {name: usage.context_window for name, usage in message.model_usage.items()}
+        own = [each for name, each in windows.items() if self.model and name.startswith(self.model)]
+        return bounded(max(own or windows.values(), default=0))
+
+    def _context_of(self, usage: TokenUsage | None) -> None:
+        if usage is None:
+            return
+        tokens = tokens_of(usage)
+        self.used = tokens.input + tokens.cache_read + tokens.cache_write or self.used
+
+    def _ended(self, run: ToolRun, *, is_error: bool) -> None:
+        del self.running[run.id]
+        state = "denied" if run.id in self.denied else "failed" if is_error else "completed"
+        self.denied.discard(run.id)
+        self.recent.append(replace(run, state=state))
+        del self.recent[:-RECENT]
+
+
+_Step = Callable[[Activity, Any, int], None]
+
+_STEPS: Final[dict[type[Any], _Step]] = {
+    ApiRetryMessage: Activity.api_retry,
+    AssistantMessage: Activity.assistant,
+    CompactBoundaryMessage: Activity.compacted,
+    ConversationResetMessage: Activity.reset,
+    PermissionDeniedMessage: Activity.permission_denied,
+    RateLimitEvent: Activity.rate_limited,
+    ResultMessage: Activity.result,
+    UserMessage: Activity.user,
+}
+
+FOLLOWED: Final = frozenset(_STEPS)
+"""The kinds of message that tell something here."""
+
+
+def runs_in(message: AssistantMessage, at: int) -> list[ToolRun]:
+    """The tools that begin with this message."""
+    agent = message.parent_tool_use_id
+    named = message.subagent_type or message.agent_id or agent
+    return [
+        ToolRun(
+            id=block.id,
+            name=block.name,
+            state="running",
+            detail=_detail(block.input),
+            since=at,
+            agent=named if agent is not None else None,
+        )
+        for block in message.content
+        if isinstance(block, ToolUseBlock)
+    ]
+
+
+def tokens_of(usage: TokenUsage) -> Tokens:
+    """A count of the Messages API's in our words."""
+    return Tokens(
+        input=bounded(usage.input_tokens),
+        output=bounded(usage.output_tokens),
+        cache_read=bounded(usage.cache_read_input_tokens),
+        cache_write=bounded(usage.cache_creation_input_tokens),
+    )
+
+
+def bounded(count: float | None) -> int:
+    """A count of a CLI's that can be added to others."""
+    return int(min(max(count or 0, 0), MAX_COUNT))
+
+
+def headline(text: str) -> str:
+    """The first line of a text, no longer than a line."""
+    line = text.strip().partition("\n")[0].rstrip()
+    return line if len(line) <= LINE else line[: LINE - 1] + "…"
+
+
+def _detail(given: dict[str, Any]) -> str:
+    for name in _TELLING:
+        value = cast("object", given.get(name))
+        if isinstance(value, str) and value.strip():
+            return headline(value)
+    return ""

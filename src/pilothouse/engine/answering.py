@@ -1,0 +1,178 @@
+"""The engine's verb that settles questions, and what follows from each answer."""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from typing import Any
+
+from msgspec.structs import replace
+
+from pilothouse.api.answers import Allow, Answer, ApprovePlan, ClearContext, RevisePlan
+from pilothouse.api.contract import Answered, Content, Question, Say
+from pilothouse.api.records import (
+    AnyRecord,
+    OptionsChanged,
+    QuestionClosed,
+    QuestionDecided,
+    SessionLinked,
+    SessionStarted,
+)
+from pilothouse.errors import QuestionSettled, Refused, UnknownQuestion
+
+from .questions import check, same, statement
+from .questions.plan import implementation_prompt
+from .session import Session
+from .talking import Talking
+from .view import View
+
+__all__ = ["Answering"]
+
+log = logging.getLogger("pilothouse")
+
+
+class Answering(Talking):
+    """Settles questions: the first answer wins."""
+
+    async def answer(self, question_id: str, answer: Answer, *, by: str = "person") -> Answered:
+        """Settle a question. The first answer wins; the same one again is no second one."""
+        # A caller that leaves meanwhile must not leave the CLI without its answer.
+        return await self.services.tasks.finish(self._answer(question_id, answer, by))
+
+    async def _answer(self, question_id: str, answer: Answer, by: str) -> Answered:
+        question, session = await self.asked(question_id)
+        if session is None:
+            return self._settled_before(question, answer)
+        check(question, answer, bypass_allowed=self.services.gate.allowed)
+        if isinstance(answer, ClearContext):
+            return await self._clear_context(session, question, answer, by)
+        if question.state == "open":
+            return await self._answer_open(session, question, answer, by)
+        if await session.gone():
+            # Somebody else may have decided meanwhile.
+            return await self.answer(question_id, answer, by=by)
+        return await self._decide(session, question, answer, by)
+
+    def _settled_before(self, question: Question, answer: Answer) -> Answered:
+        session = self.sessions.get(question.session_id)
+        if session is None:
+            raise UnknownQuestion(
+                f"the session of question {question.id} is no longer kept",
+                advice="list the open questions",
+            )
+        if question.answer is not None and same(question.answer, answer):
+            return Answered(
+                question=question,
+                state=session.view.state,
+                session_id=question.session_id,
+                repeated=True,
+                new_session_id=session.view.successor,
+            )
+        by = f" by {question.answered_by}" if question.answered_by else ""
+        because = f": {question.closed_because}" if question.closed_because else ""
+        raise QuestionSettled(
+            f"the question was {question.state}{by} before{because}",
+            advice="say something to the session instead",
+        )
+
+    async def _answer_open(
+        self, session: Session, question: Question, answer: Answer, by: str
+    ) -> Answered:
+        asked_by = session.asking
+        await session.write(_settling(question, answer, by)).committed
+        self._give(session, question, answer)
+        if session.asking is not asked_by and session.view.ending.signal == "died":
+            return await self._restate(session, question, answer)
+        if isinstance(answer, RevisePlan) and answer.images:
+            content = _with_images("The images that belong to the feedback:", answer)
+            await self.tell(session, Say(content=content), by="engine")
+        return await self._answered(session, question)
+
+    def _give(self, session: Session, question: Question, answer: Answer) -> None:
+        """Let whoever asked have an answer that is committed."""
+        if question.foreign:
+            self.guests.give(question, answer)
+        else:
+            session.answer(question.id, answer)
+
+    async def _decide(
+        self, session: Session, question: Question, answer: Answer, by: str
+    ) -> Answered:
+        """The CLI that asked is gone: the session is told the decision, and resumes with it."""
+        self.check_caps(session.view)
+        return await self._tell_decision(session, question, answer, _settling(question, answer, by))
+
+    async def _restate(self, session: Session, question: Question, answer: Answer) -> Answered:
+        """The CLI died while its answer was being kept, and so has never heard it."""
+        try:
+            self.check_caps(session.view)
+            return await self._tell_decision(session, question, answer)
+        except Refused as refused:
+            # The answer counts; that the session is at a loss is told by its state.
+            log.warning("session %s was not told an answer: %s", session.session_id, refused)
+            return await self._answered(session, question)
+
+    async def _tell_decision(
+        self, session: Session, question: Question, answer: Answer, *settling: AnyRecord
+    ) -> Answered:
+        request = Say(content=_with_images(statement(question, answer), answer))
+        before = list(settling)
+        if question.kind == "plan" and isinstance(answer, ApprovePlan | Allow):
+            # The plan is approved, so the session must not come back in plan mode.
+            mode = (answer.mode if isinstance(answer, ApprovePlan) else None) or "default"
+            options = replace(session.view.options, mode=mode)
+            before.append(OptionsChanged(options=options, mode=mode))
+        await self.tell(session, request, by="engine", before=before)
+        return await self._answered(session, question, resumed=True)
+
+    async def _clear_context(
+        self, session: Session, question: Question, answer: ClearContext, by: str
+    ) -> Answered:
+        """End this session; a new one, linked to it, implements the plan."""
+        view = session.view
+        new = Session(self.services, View(session_id=str(uuid.uuid4())))
+        record = SessionStarted(
+            cwd=view.cwd,
+            options=replace(view.options, mode=answer.mode),
+            label=view.label,
+            caps=view.caps,
+            origin="plan",
+            parent=view.session_id,
+        )
+        await self.check_wanted(record)
+        # A CLI's version may have been asked for: somebody else may have settled it meanwhile.
+        if view.questions.get(question.id) is not question:
+            return await self._answer(question.id, answer, by)
+        self.check_caps(view)
+        await new.reserve(leaving=session.session_id)
+        said = new.prompt(implementation_prompt(answer.plan or question.plan), by="engine")
+        settled = _settling(question, answer, by)
+        linked = SessionLinked(successor=new.session_id)
+        await self.keep_new(new, [record, said], before=[(view, settled), (view, linked)])
+        self._give(session, question, answer)
+        try:
+            await session.stop()
+        finally:
+            new.deliver()
+        return await self._answered(session, question, new_session_id=new.session_id)
+
+    async def _answered(self, session: Session, question: Question, **told: Any) -> Answered:
+        settled = await self.journal.question(question.id)
+        return Answered(
+            question=settled or question,
+            state=session.view.state,
+            session_id=session.session_id,
+            **told,
+        )
+
+
+def _with_images(text: str, answer: Answer) -> Content:
+    if not isinstance(answer, RevisePlan) or not answer.images:
+        return text
+    return [{"type": "text", "text": text}, *answer.images]
+
+
+def _settling(question: Question, answer: Answer, by: str) -> AnyRecord:
+    if question.state == "open":
+        return QuestionClosed(id=question.id, state="answered", answer=answer, by=by)
+    return QuestionDecided(id=question.id, answer=answer, by=by)

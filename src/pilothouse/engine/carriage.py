@@ -1,0 +1,401 @@
+"""Ways to CLIs that are not children of the engine: they come in through its doors."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from pilothouse.api.contract import Runner, SessionOptions, Via
+from pilothouse.client.client import Carry
+from pilothouse.client.launch import Launch
+from pilothouse.client.locate import ask_version
+from pilothouse.doors.dialect import SdkUrlTransport, refuses
+from pilothouse.doors.door import Doors
+from pilothouse.doors.leftovers import Leftover, LeftTransport
+from pilothouse.doors.local import LocalRelays
+from pilothouse.doors.relays import RelayTransport
+from pilothouse.doors.runners import Runners
+from pilothouse.doors.tokens import Keyring
+from pilothouse.errors import CLINotStarted, InvalidOption, NotNow, UsageError
+from pilothouse.journal.contract import Journal, ReceivedRow, RunRow
+from pilothouse.relay.refusals import Refusal
+from pilothouse.transport import SpawnFailed, Transport
+
+from .mail import Mail, carried
+from .passages import Passage, Told
+from .recalling import greeting_id
+from .view import View
+
+__all__ = ["Carriage"]
+
+DIALLING: Final = ("sdk-url", "sdk-url-hybrid")
+REMOTE_COMMAND: Final = ("claude",)
+"""What a runner puts its own CLI in the place of."""
+SECOND_LOOK: Final = 60.0
+"""Seconds in which a relay that can connect has tried to, twice."""
+
+log = logging.getLogger("pilothouse")
+
+
+class Carriage:
+    """Implements `Passages` with relays, here and on other machines, and the CLI's own dial-in."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        doors: Doors,
+        local: LocalRelays,
+        runners: Runners,
+        keyring: Keyring,
+        *,
+        cli: Path,
+        env: Mapping[str, str],
+        via: Via = "relay",
+        dial: str = "",
+        last_will: float,
+    ) -> None:
+        self.journal = journal
+        self.doors = doors
+        self.local = local
+        self.keyring = keyring
+        self.last_will = last_will
+        self.dial = dial
+        """Where a CLI of this machine dials in by itself, as ws://HOST:PORT."""
+        self._cli = cli
+        self._env = env
+        self._via: Via = via
+        self._runners = runners
+        self._passages: dict[str, Carried] = {}
+        self._wills: dict[str, asyncio.TimerHandle] = {}
+        self._missed: dict[str, list[Carried]] = {}
+        runners.changed = self._runner_changed
+        runners.gone = self._run_gone
+
+    # Passages
+
+    async def check(self, options: SessionOptions) -> None:
+        """Refuse a machine or a way that there is not."""
+        if options.machine is None:
+            if options.via in DIALLING:
+                await self._check_dialling()
+            return
+        if options.via not in (None, "relay"):
+            raise InvalidOption("a CLI on another machine is reached via its relay; leave via out")
+        if not self._runners.is_trusted(options.machine):
+            names = ", ".join(each.name for each in self._runners.listed()) or "none yet"
+            raise InvalidOption(f"there is no runner {options.machine}; those there are: {names}")
+        self._check_reachable(options.machine)
+
+    def _check_reachable(self, machine: str) -> None:
+        runner = self._runners.state(machine)
+        if runner is None or runner.state == "connected":
+            return
+        if runner.state == "draining":
+            advice = f"choose another, or let it: pilothouse runners undrain {machine}"
+            raise NotNow(f"the machine {machine} takes no new sessions", advice=advice)
+        where = f" on {runner.host}" if runner.host else ""
+        advice = f"start its runner{where}: pilothouse runner; or choose another machine"
+        raise NotNow(f"the machine {machine} is {runner.state}", advice=advice)
+
+    async def _check_dialling(self) -> None:
+        version = await asyncio.to_thread(ask_version, self._cli, self._env)
+        refusal = refuses(version) if version is not None else None
+        if refusal is not None:
+            raise InvalidOption(refusal)
+
+    def begin(self, view: View, told: Told, locks: Callable[[], Sequence[int]]) -> Passage:
+        """A way for a CLI that is to be started."""
+        machine = view.options.machine or ""
+        via = "relay" if machine else view.options.via or self._via
+        if via == "stdio":
+            return Passage()
+        passage = Carried(self, view.session_id, uuid.uuid4().hex, via, machine, told, locks)
+        self._passages[passage.run] = passage
+        return passage
+
+    def find(self, view: View, row: RunRow, told: Told) -> Passage | None:
+        """The way to a CLI whose relay still lives, as far as can be known now."""
+        found = None if view.machine else self.local.find(view.run)
+        left = None if view.machine or found is not None else self.local.left(view.run)
+        if left is not None and left.session_id == view.session_id:
+            passage = Carried(self, view.session_id, view.run, "relay", "", told, tuple)
+            passage.tell_left(left, row)
+            return passage
+        here = found is not None or self.local.is_starting(view.run)
+        may_live = self._runners.is_trusted(view.machine) if view.machine else here
+        if view.via != "relay" or not may_live:
+            self.local.clear(view.run)
+            return None
+        if here and found is None:
+            about = {"session_id": view.session_id, "run": view.run}
+            log.warning("a relay is starting, or cannot say who it is: waiting for it", extra=about)
+        passage = Carried(self, view.session_id, view.run, "relay", view.machine, told, tuple)
+        self._passages[view.run] = passage
+        if view.machine:
+            self._runners.believe(view.machine, view.run)
+        passage.take_up(row, None if found is None else found.cli_pid)
+        return passage
+
+    def tidy(self, runs: Collection[str]) -> None:
+        """Forget what relays have left of all runs but these."""
+        self.local.tidy(runs)
+
+    async def has_transcript(self, machine: str, conversation: str) -> bool:
+        try:
+            return await self._runners.find(machine, conversation)
+        except SpawnFailed as error:
+            raise CLINotStarted(str(error)) from error
+
+    def trouble(self, machine: str) -> str:
+        state = self._runners.state(machine) if machine else None
+        if state is None or state.state in ("connected", "draining"):
+            return ""
+        return f"the machine {machine}, which is {state.state}"
+
+    # Relays
+
+    async def start_relay(self, passage: Carried, launch: Launch) -> None:
+        """Have a relay started here or there; raises `SpawnFailed`."""
+        token = self.keyring.issue(passage.session_id, passage.run)
+        files = await asyncio.to_thread(launch.read_files)
+        # The relay has its own, for as long as it lives.
+        launch.clean_up()
+        if passage.machine:
+            await self._runners.start(
+                passage.machine,
+                session_id=passage.session_id,
+                run=passage.run,
+                token=token,
+                argv=launch.argv,
+                env=launch.env,
+                cwd=launch.cwd or "",
+                last_will=self.last_will,
+                files=files,
+            )
+        else:
+            await self.local.start(
+                launch.argv,
+                launch.env,
+                launch.cwd,
+                session_id=passage.session_id,
+                run=passage.run,
+                hold=passage.locks(),
+                files=files,
+            )
+            passage.watch()
+
+    def end_relay(self, passage: Carried) -> bool:
+        """Have a relay ended that does not answer, with its CLI; whether that is under way."""
+        if not passage.machine:
+            return self.local.end(passage.run)
+        self._runners.end(passage.machine, passage.run)
+        return not self.trouble(passage.machine)
+
+    def ended(self, run: str) -> None:
+        """Forget a run: its token is refused from now on."""
+        passage = self._passages.pop(run, None)
+        if passage is not None and not passage.machine:
+            self.local.clear(run)
+        self._runners.forget(run)
+        self.doors.forget(run)
+
+    # Runners
+
+    def runners(self) -> list[Runner]:
+        return [
+            Runner(
+                name=each.name,
+                state=each.state,
+                since=each.since,
+                host=each.host,
+                version=each.program,
+                cli_version=each.cli_version,
+                sessions=[p.session_id for p in self._passages.values() if p.machine == each.name],
+            )
+            for each in self._runners.listed()
+            if each.state != "revoked"
+        ]
+
+    def add_runner(self, name: str) -> str:
+        try:
+            return self._runners.add(name)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+
+    def drain_runner(self, name: str, *, draining: bool) -> None:
+        self._runners.drain(name, draining)
+
+    def revoke_runner(self, name: str) -> None:
+        self._runners.revoke(name)
+
+    def _of(self, machine: str) -> list[Carried]:
+        return [each for each in self._passages.values() if each.machine == machine]
+
+    def _run_gone(self, machine: str, run: str, reason: str) -> None:
+        passage = self._passages.get(run)
+        if passage is None:
+            return
+        if not self._runners.is_trusted(machine):
+            passage.refuse(Refusal.TOKEN_REFUSED)
+        passage.lost(reason)
+
+    def _runner_changed(self, name: str) -> None:
+        """A machine that stays away for as long as its relays would wait has none of them left."""
+        will = self._wills.pop(name, None)
+        if will is not None:
+            will.cancel()
+        self._missed.pop(name, None)
+        state = self._runners.state(name)
+        if state is not None and state.state == "lost":
+            self._after(self.last_will, name, self._miss)
+
+    def _after(self, delay: float, name: str, step: Callable[[str], None]) -> None:
+        self._wills[name] = asyncio.get_running_loop().call_later(delay, step, name)
+
+    def _miss(self, name: str) -> None:
+        """Look twice: a relay that goes on without its runner may just be connecting anew."""
+        self._missed[name] = [each for each in self._of(name) if not each.connected]
+        self._after(min(SECOND_LOOK, self.last_will), name, self._give_up)
+
+    def _give_up(self, name: str) -> None:
+        for passage in self._missed.pop(name):
+            if not passage.connected:
+                passage.give_up(f"the machine {name} has been gone for {self.last_will:g} s")
+        # Those that are here may be gone later.
+        self._after(self.last_will, name, self._miss)
+
+    async def aclose(self) -> None:
+        """Let every runner go, which comes back when there is a server again."""
+        for will in self._wills.values():
+            will.cancel()
+        await self._runners.aclose()
+
+
+class Carried(Passage):
+    """One CLI that comes in through a door."""
+
+    def __init__(
+        self,
+        carriage: Carriage,
+        session_id: str,
+        run: str,
+        via: Via,
+        machine: str,
+        told: Told,
+        locks: Callable[[], Sequence[int]],
+    ) -> None:
+        self.session_id = session_id
+        self.run = run
+        self.via = via
+        self.machine = machine
+        self.locks = locks
+        self._carriage = carriage
+        self._told = told
+        self._mail = Mail(carriage.journal, session_id, run)
+        self._transport: RelayTransport | SdkUrlTransport | LeftTransport | None = None
+        self._end_watch: Callable[[], None] | None = None
+
+    @property
+    def connected(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # read-only
+        return self._transport is not None and self._transport.connected
+
+    @property
+    def outlives_us(self) -> bool:
+        return self.via == "relay"
+
+    def client_parts(self, view: View) -> dict[str, Any]:
+        parts: dict[str, Any] = {"greeting_id": greeting_id(self.run)}
+        if self._transport is not None:
+            return parts | {"transport": self._transport}
+        carry: Carry = self._carry
+        there = {"command": lambda: REMOTE_COMMAND} if self.machine else {}
+        return parts | {"carry": carry} | there
+
+    def received(self) -> Sequence[ReceivedRow]:
+        return self._mail.received() if self.via == "relay" else ()
+
+    def _carry(self, launch: Launch) -> Transport:
+        if self.via == "relay":
+            start = self._carriage.start_relay
+            transport = self._relayed(launch=lambda: start(self, launch))
+        else:
+            transport = self._dialled(launch)
+        self._transport = transport
+        self._carriage.doors.expect(transport)
+        return transport
+
+    def _relayed(self, **more: Any) -> RelayTransport:
+        transport = RelayTransport(
+            self.session_id, self.run, self._mail, machine=self.machine, **more
+        )
+        transport.lost_lines = self._told.lines_lost
+        transport.end_relay = lambda: self._carriage.end_relay(self)
+        return transport
+
+    def _dialled(self, launch: Launch) -> SdkUrlTransport:
+        transport = SdkUrlTransport(
+            launch.argv,
+            cwd=launch.cwd,
+            env=launch.env,
+            session_id=self.session_id,
+            run=self.run,
+            token=self._carriage.keyring.issue(self.session_id, self.run),
+            url=self._carriage.dial,
+            hybrid=self.via == "sdk-url-hybrid",
+        )
+        transport.lost_lines = self._told.lines_lost
+        transport.reconnected = self._told.reconnected
+        return transport
+
+    def tell_left(self, left: Leftover, row: RunRow) -> None:
+        """Tell what a relay could not deliver before it ended."""
+        self.takes_input = False
+        self._transport = LeftTransport(left, self._mail, carried=carried(row))
+        self._transport.lost_lines = self._told.lines_lost
+
+    def take_up(self, row: RunRow, pid: int | None) -> None:
+        """Expect the relay of a CLI that another engine has started."""
+        self.pid = pid
+        self._transport = transport = self._relayed(carried=carried(row))
+        self._carriage.doors.expect(transport)
+        self.watch()
+
+    def watch(self) -> None:
+        """Learn of the relay's death; of one on another machine its runner tells."""
+        if self._transport is not None and not self.machine:
+            self._end_watch = self._carriage.local.watch(self.run, self.lost)
+
+    def lost(self, reason: str) -> None:
+        """The relay is gone, and its CLI with it."""
+        if isinstance(self._transport, RelayTransport):
+            self._transport.lost(reason)
+
+    def give_up(self, reason: str) -> None:
+        """Wait no longer for a relay that may be alive; should it come back, it is ended."""
+        if isinstance(self._transport, RelayTransport):
+            self._carriage.end_relay(self)
+            self._transport.give_up(reason)
+
+    def refuse(self, code: int) -> None:
+        """Send the relay away for good."""
+        if isinstance(self._transport, RelayTransport):
+            self._transport.refuse(code)
+
+    def leave(self) -> None:
+        self._stop_watching()
+        if isinstance(self._transport, RelayTransport | LeftTransport):
+            self._transport.detach()
+
+    def end(self) -> Sequence[str]:
+        self._stop_watching()
+        self._carriage.ended(self.run)
+        return [self._mail.end()]
+
+    def _stop_watching(self) -> None:
+        if self._end_watch is not None:
+            self._end_watch()
+            self._end_watch = None

@@ -1,0 +1,80 @@
+"""Idempotency keys: the same key with the same request is one request, however often it comes."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import TypeVar
+
+import msgspec
+
+from pilothouse.api.contract import LONGEST_WORD
+from pilothouse.errors import KeyReused, UsageError
+from pilothouse.journal.contract import Journal, KeyRow
+from pilothouse.protocol.strict import encode_strictly
+from pilothouse.protocol.wire import encode_json
+
+__all__ = ["Keys", "Remember"]
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+Remember = Callable[[msgspec.Struct], Sequence[KeyRow]]
+"""What the answer will be -> the rows that keep it, for the transaction of what it answers."""
+
+
+class Keys:
+    """Remembers answers by key. Two requests with one key at once wait for each other."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+        self._in_hand: dict[str, _InHand] = {}
+
+    async def once(
+        self,
+        scope: str,
+        key: str | None,
+        request: msgspec.Struct,
+        kind: type[T],
+        act: Callable[[Remember], Awaitable[T]],
+    ) -> T:
+        """Do it, or give the answer that was given before, marked `repeated`."""
+        if key is None:
+            return await act(lambda _: ())
+        if not 1 <= len(key) <= LONGEST_WORD:
+            raise UsageError(f"a key has 1 to {LONGEST_WORD} characters")
+        name = f"{scope}:{key}"
+        digest = hashlib.sha256(encode_json(request)).digest()
+        async with self._alone(name):
+            row = await self._journal.key(name)
+            if row is None:
+                return await act(lambda told: [_row(name, digest, told)])
+        if row.digest != digest:
+            raise KeyReused(
+                f"the key {key!r} was used for another request",
+                advice="use a new key for a new request",
+            )
+        return msgspec.structs.replace(msgspec.json.decode(row.result, type=kind), repeated=True)
+
+    @asynccontextmanager
+    async def _alone(self, name: str) -> AsyncGenerator[None]:
+        in_hand = self._in_hand.setdefault(name, _InHand())
+        in_hand.users += 1
+        try:
+            async with in_hand.lock:
+                yield
+        finally:
+            in_hand.users -= 1
+            if not in_hand.users:
+                del self._in_hand[name]
+
+
+class _InHand:
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+        self.users = 0
+
+
+def _row(name: str, digest: bytes, told: msgspec.Struct) -> KeyRow:
+    return KeyRow(key=name, digest=digest, result=encode_strictly(told))

@@ -1,0 +1,42 @@
+"""The engine's verbs about the machines that CLIs run on."""
+
+from __future__ import annotations
+
+from pilothouse.api.contract import Runner, RunnerAdded
+from pilothouse.errors import UnknownRunner
+
+from .registry import Registry
+
+__all__ = ["Machines"]
+
+
+class Machines(Registry):
+    """Lets runners in and out."""
+
+    async def runners(self) -> list[Runner]:
+        """Every machine that may start CLIs, and how it is."""
+        return self.services.passages.runners()
+
+    async def add_runner(self, name: str) -> RunnerAdded:
+        """Let a machine join; its token is told this once."""
+        return RunnerAdded(name=name, token=self.services.passages.add_runner(name))
+
+    async def drain_runner(self, name: str, *, draining: bool = True) -> Runner:
+        """Start no more sessions there; what runs goes on."""
+        self._runner(name)
+        self.services.passages.drain_runner(name, draining=draining)
+        return self._runner(name)
+
+    async def revoke_runner(self, name: str) -> Runner:
+        """Let it in no more: its relays are refused, and end their CLIs. As it was before."""
+        runner = self._runner(name)
+        self.services.passages.revoke_runner(name)
+        return runner
+
+    def _runner(self, name: str) -> Runner:
+        runners = self.services.passages.runners()
+        for each in runners:
+            if each.name == name:
+                return each
+        names = ", ".join(each.name for each in runners) or "there are none yet"
+        raise UnknownRunner(f"there is no runner {name}", advice=f"those there are: {names}")

@@ -1,0 +1,101 @@
+"""CLIs that outlive the engine: how a session lets go of one, and takes it up again."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC
+from typing import Final
+
+from pilothouse.api.records import PromptSent
+from pilothouse.client.bypass import BYPASS
+from pilothouse.client.client import Client, Past
+from pilothouse.errors import ControlError, ControlTimeout, SessionEnded
+
+from .asking import Asking
+from .life import Life
+from .mail import INPUT_CLOSED
+from .questions.posing import question_id
+from .recalling import recall
+
+__all__ = ["Outliving"]
+
+START_WITHIN_S: Final = 10.0
+"""As long a start may take that is under way when the engine ends."""
+
+
+class Outliving(Life, ABC):
+    """A life that may go on behind a relay while no engine runs."""
+
+    async def leave(self) -> bool:
+        """Let go of a CLI that goes on without us; False: there is none such."""
+        if self._starting is not None:
+            await asyncio.wait([self._starting], timeout=START_WITHIN_S)
+        while await self.gone():
+            continue
+        client = self._client
+        if client is None or self._starting is not None or not self._passage.outlives_us:
+            return False
+        self._stop_idle_timer()
+        if self._asking is not None:
+            self._asking.leave()
+        self._passage.leave()
+        await client.detach()
+        self._client = self._asking = None
+        for writer in self._writers.values():
+            writer.leave()
+        self._writers.clear()
+        return True
+
+    async def take_up(self) -> bool:
+        """Go on with a CLI that outlived the engine before this one; False: it has ended."""
+        view, services = self.view, self._services
+        row = await services.journal.run(view.run)
+        passage = services.passages.find(view, row, self)
+        if passage is None:
+            return False
+        self._passage = passage
+        self._ended = asyncio.Event()
+        for each in dict.fromkeys([self.session_id, view.claude_session_id]):
+            self._writers[each] = services.writers.take_up(each)
+        past = await recall(services.journal, view, row.refs)
+        self._asking = self.new_asking(asked_before=services.journal.question)
+        self._mend_withdrawn(self._asking, past)
+        self._client = client = self._new_client(self._asking, {})
+        await client.attach(past)
+        self._mend_sent(row.refs)
+        if INPUT_CLOSED in row.refs:
+            # The engine before this one was closing it. It hears nothing more.
+            self._closing = services.tasks.spawn(self._close("closed", decidable=False))
+        elif passage.takes_input:
+            services.tasks.spawn(self._go_on(client))
+        return True
+
+    async def _go_on(self, client: Client) -> None:
+        if self.view.mode == BYPASS and not self._services.gate.allowed:
+            await self._end_bypass(client)
+        await self.send_queued(client)
+        self._follow_idleness()
+
+    async def _end_bypass(self, client: Client) -> None:
+        """It was allowed when the CLI was started, and is not any more."""
+        try:
+            await client.set_permission_mode("default")
+        except (ControlError, ControlTimeout):
+            await self.close("it bypassed permissions, which is no longer allowed", decidable=True)
+        except SessionEnded:
+            return
+
+    def _mend_withdrawn(self, asking: Asking, past: Past) -> None:
+        """Make up for what was cut off between the CLI's taking back and the record of it."""
+        asked = {question_id(self.session_id, each.request_id) for each in past.asked}
+        for question in self.view.own_questions:
+            if question.id not in asked:
+                asking.withdraw(question.id)
+
+    def _mend_sent(self, sent: frozenset[str]) -> None:
+        """Make up for what was cut off between a message and the record that it was sent."""
+        for prompt in self.view.queued.values():
+            if prompt.id in sent and not prompt.sent:
+                self.write(PromptSent(id=prompt.id))
+            elif prompt.sent and prompt.id not in sent:
+                prompt.sent = False

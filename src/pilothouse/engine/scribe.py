@@ -1,0 +1,223 @@
+"""Writes to the journal and tells the view, in one step: what is known is what is written."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from typing import Any, cast
+
+from pilothouse.api.contract import Question
+from pilothouse.api.records import (
+    CLI,
+    NOISE,
+    PARTIAL,
+    AnyRecord,
+    LinesLost,
+    QuestionClosed,
+    QuestionDecided,
+    QuestionOpened,
+    kind_of,
+    storable,
+)
+from pilothouse.client.turns import Turn
+from pilothouse.doors.contract import too_long
+from pilothouse.errors import JournalError
+from pilothouse.journal.contract import (
+    Changes,
+    CostRow,
+    Draft,
+    Journal,
+    KeyRow,
+    Posted,
+    ReceivedRow,
+)
+from pilothouse.protocol import LineRejected, Message, StreamEvent
+from pilothouse.protocol.strict import are_strict, is_strict, strict
+from pilothouse.protocol.wire import encode_json
+
+from .questions import closed, decided
+from .view import View, record_of
+
+__all__ = ["PIECES_ALONE", "Scribe", "day_of", "now_ms"]
+
+
+def now_ms() -> int:
+    """Milliseconds since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
+class Scribe:
+    """The one hand that writes. Every entry is numbered, told to its view and posted at once."""
+
+    def __init__(self, journal: Journal, *, clock: Callable[[], int] = now_ms) -> None:
+        self._journal = journal
+        self.clock = clock
+
+    def write(
+        self,
+        view: View,
+        *records: AnyRecord,
+        keys: Sequence[KeyRow] = (),
+        ended_runs: Sequence[str] = (),
+        received: Sequence[ReceivedRow] = (),
+    ) -> Posted:
+        """Add records of one session, in one transaction."""
+        pairs = [(view, record) for record in records]
+        return self.write_all(pairs, keys=keys, ended_runs=ended_runs, received=received)
+
+    def write_all(
+        self,
+        pairs: Sequence[tuple[View, AnyRecord]],
+        *,
+        keys: Sequence[KeyRow] = (),
+        ended_runs: Sequence[str] = (),
+        received: Sequence[ReceivedRow] = (),
+    ) -> Posted:
+        """Add records of several sessions, in one transaction."""
+        self.check()
+        at, first = self.clock(), self._journal.next
+        drafts: list[Draft] = []
+        questions: list[Question] = []
+        for number, (view, given) in enumerate(pairs, first):
+            record, body = storable(given)
+            drafts.append(Draft(view.session_id, kind_of(record), at, body))
+            row = _question_after(view, record, at)
+            questions += [] if row is None else [row]
+            view.apply_record(number, at, record)
+        changes = Changes(questions=questions, keys=keys, ended_runs=ended_runs, received=received)
+        return self._journal.post(drafts, changes)
+
+    def lines(
+        self,
+        view: View,
+        events: Sequence[Message | LineRejected],
+        kinds: set[type[Any]],
+        received: Callable[[], Sequence[ReceivedRow]] = tuple,
+    ) -> list[Turn]:
+        """Add what a CLI wrote; the turns that ended with it are noted in the same transaction.
+
+        `received` gives how far its lines have come with these. It is asked when they are posted:
+        what fails before that has not come.
+        """
+        if self._journal.failed is not None:
+            # Whoever reads from a CLI must not fail; that nothing is kept is told by `failed`.
+            return []
+        at, first = self.clock(), self._journal.next
+        session_id = view.session_id
+        lines = [_raw(event) for event in events]
+        plain = are_strict(lines)
+        if plain and kinds == PIECES_ALONE:
+            pieces = [Draft(session_id, PARTIAL, at, line) for line in lines]
+            rows = received()
+            self._journal.post(pieces, Changes(received=rows) if rows else None)
+            view.skip(first + len(events) - 1, at)
+            return []
+        # All of them before the view knows of any: it cannot forget one that was not kept.
+        drafts = [_line(session_id, event, at, plain=plain) for event in events]
+        turns: list[Turn] = []
+        for number, (draft, event) in enumerate(zip(drafts, events, strict=True), first):
+            as_told = None if draft.told is not None or draft.kind != CLI else event
+            # What not every reader takes is told as it will be read after a restart.
+            body = draft.body if draft.told is None else draft.told
+            turns += view.apply(number, draft.kind, at, body, cast("Message | None", as_told))
+        drafts += self._endings(view, turns, at, first + len(drafts))
+        self._journal.post(drafts, self._sums(view, turns, at, received()))
+        return turns
+
+    def check(self) -> None:
+        """Raise JournalError once nothing can be kept any more."""
+        # The view must not know what was never written.
+        if self._journal.failed is not None:
+            raise JournalError(f"nothing can be kept any more: {self._journal.failed}")
+
+    def _endings(self, view: View, turns: Sequence[Turn], at: int, first: int) -> list[Draft]:
+        return [
+            _record(view, record_of(turn), number, at) for number, turn in enumerate(turns, first)
+        ]
+
+    async def kept(self) -> None:
+        """Wait until what is written by now is committed. What has failed is waited for no more."""
+        journal = self._journal
+        if journal.failed is None and journal.last + 1 < journal.next:
+            await journal.post([]).committed
+
+    def save(self, view: View) -> bool:
+        """Keep a snapshot, so that a restart need not read all of it again; False: not now."""
+        snapshot = view.snapshot()
+        if snapshot is not None and self._journal.failed is None:
+            self._journal.post([], Changes(snapshots=[snapshot]))
+        return snapshot is not None
+
+    def _sums(
+        self, view: View, turns: Sequence[Turn], at: int, received: Sequence[ReceivedRow]
+    ) -> Changes | None:
+        if not turns and not received:
+            return None
+        costs = [_cost(view, turn, at) for turn in turns if turn.result is not None]
+        return Changes(costs=costs, received=received)
+
+
+PIECES_ALONE: set[type[Any]] = {StreamEvent}
+"""The kinds of a batch that has nothing but pieces of messages."""
+
+
+def _raw(event: Message | LineRejected) -> bytes:
+    return event.raw if isinstance(event, Message) else event.line
+
+
+def _line(session_id: str, event: Message | LineRejected, at: int, *, plain: bool) -> Draft:
+    """What is kept of a line; `plain`: every reader takes it."""
+    if isinstance(event, LineRejected) and event.size:
+        record, body = storable(LinesLost(because=too_long(event.size)))
+        return Draft(session_id, kind_of(record), at, body)
+    line = _raw(event)
+    if isinstance(event, Message):
+        kind = PARTIAL if type(event) is StreamEvent else CLI
+        if plain or is_strict(line):
+            return Draft(session_id, kind, at, line)
+        with suppress(ValueError, RecursionError):
+            return Draft(session_id, kind, at, line, strict(line))
+    text = line.decode("utf-8", "replace")
+    told = encode_json(text)
+    return (
+        Draft(session_id, NOISE, at, told)
+        if text.encode() == line
+        else Draft(session_id, NOISE, at, line, told)
+    )
+
+
+def _record(view: View, given: AnyRecord, number: int, at: int) -> Draft:
+    record, body = storable(given)
+    view.apply_record(number, at, record)
+    return Draft(view.session_id, kind_of(record), at, body)
+
+
+def _question_after(view: View, record: AnyRecord, at: int) -> Question | None:
+    match record:
+        case QuestionOpened():
+            return record.question
+        case QuestionClosed():
+            question = view.questions.get(record.id)
+            return None if question is None else closed(question, record, at)
+        case QuestionDecided():
+            question = view.questions.get(record.id)
+            return None if question is None else decided(question, record, at)
+        case _:
+            return None
+
+
+def _cost(view: View, turn: Turn, at: int) -> CostRow:
+    return CostRow(
+        session_id=view.session_id,
+        project=view.cwd,
+        at=at,
+        day=day_of(at),
+        usd=turn.cost_usd,
+        tokens=record_of(turn).tokens,
+    )
+
+
+def day_of(at: int) -> str:
+    """The local date of a moment, as 2026-01-31."""
+    return time.strftime("%Y-%m-%d", time.localtime(at / 1000))

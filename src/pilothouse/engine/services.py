@@ -1,0 +1,112 @@
+"""What the sessions of one engine share."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from pilothouse.client.client import Client, Sink
+from pilothouse.client.options import Options
+from pilothouse.history import History
+from pilothouse.journal.contract import Journal
+from pilothouse.settings import Settings
+
+from .gate import OperatorGate
+from .passages import Passages
+from .policy import PolicyFile
+from .scribe import Scribe
+from .view import View
+from .writers import Writers
+
+__all__ = ["ClientMaker", "Services", "Tasks"]
+
+log = logging.getLogger("pilothouse")
+
+T = TypeVar("T")
+
+
+class ClientMaker(Protocol):
+    """Makes the client of one CLI: the seam where tests and relays come in."""
+
+    def __call__(self, options: Options, *, sink: Sink, **parts: Any) -> Client: ...
+
+
+class Tasks:
+    """Work an engine started and awaits before it ends."""
+
+    def __init__(self) -> None:
+        self._running: set[asyncio.Task[Any]] = set()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run it to its end; what goes wrong in it is logged."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    async def finish(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run it to its end, whether or not the caller waits for that."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._running.add(task)
+        task.add_done_callback(self._returned)
+        return await asyncio.shield(task)
+
+    def _returned(self, task: asyncio.Task[Any]) -> None:
+        self._running.discard(task)
+        if not task.cancelled():
+            # A refusal that nobody waits for any more is none of ours.
+            task.exception()
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._running.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            log.error("work of the engine failed: %s", error, exc_info=error)
+
+    async def settle(self) -> None:
+        """Wait until nothing runs any more."""
+        while self._running:
+            await asyncio.wait(set(self._running))
+
+
+@dataclass(slots=True)
+class Services:
+    """The parts every session uses and none of them owns."""
+
+    settings: Settings
+    journal: Journal
+    scribe: Scribe
+    policy: PolicyFile
+    history: History
+    writers: Writers
+    gate: OperatorGate
+    make_client: ClientMaker
+    passages: Passages
+    make_room: Callable[..., asyncio.Task[None] | None]
+    """Called before a CLI starts: closes an idle one if need be, or raises TooManySessions."""
+    turn_ended: Callable[[float], None]
+    """Told what a turn has cost."""
+    check_caps: Callable[[View], None]
+    """Raises CapReached where no further turn may begin."""
+    is_capped: Callable[[View], bool]
+    check_alone: Callable[[View], None]
+    """Raises NotNow where a CLI that is not the engine's works in the session."""
+    cli_path: str | Path | None = None
+    simulated: bool = False
+    lack: str | None = None
+    """Why sessions run on the simulator although nobody wanted that."""
+    env: Mapping[str, str] = field(default_factory=dict[str, str])
+    inherit_env: bool = True
+    tasks: Tasks = field(default_factory=Tasks)
+    is_closing: bool = False
+    """The engine ends: no CLI starts any more."""
+
+    @property
+    def around(self) -> dict[str, str]:
+        """The environment of a CLI to which no caller has added anything."""
+        return {**(os.environ if self.inherit_env else {}), **self.env}

@@ -1,0 +1,61 @@
+"""The rows that go with entries: questions, costs, idempotency keys and snapshots."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+import time
+from collections.abc import Callable, Iterable, Sequence
+
+from pilothouse.api.contract import MAX_WHOLE, Event
+from pilothouse.protocol.strict import clean_text, encode_strictly
+
+from .contract import Changes, CostRow
+
+__all__ = ["write_changes"]
+
+
+def write_changes(
+    db: sqlite3.Connection,
+    changes: Changes,
+    events: Sequence[Event],
+    number: Callable[[str], int],
+) -> None:
+    """Write them within the transaction of their entries; `number` gives a session's key."""
+    if not (changes.questions or changes.costs or changes.keys or changes.snapshots):
+        # Most posts only say how far a run has come; four statements for nothing are not free.
+        return
+    opened, last = (events[0].seq, events[-1].seq) if events else (0, 0)
+    db.executemany(
+        "INSERT INTO questions (id, session, state, opened, body) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (id) DO UPDATE SET state = excluded.state, body = excluded.body",
+        [
+            (q.id, number(q.session_id), q.state, opened, encode_strictly(q))
+            for q in changes.questions
+        ],
+    )
+    db.executemany(
+        "INSERT INTO costs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (last, number(c.session_id), clean_text(c.project), c.at, c.day, *_sums(c))
+            for c in changes.costs
+        ],
+    )
+    now = int(time.time() * 1000)
+    db.executemany(
+        "INSERT INTO keys VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
+        [(row.key, row.digest, row.result, now) for row in changes.keys],
+    )
+    db.executemany(
+        "INSERT INTO snapshots VALUES (?, ?, ?) ON CONFLICT (session) DO UPDATE"
+        " SET upto = excluded.upto, body = excluded.body WHERE excluded.upto >= upto",
+        [(number(row.session_id), row.upto, row.body) for row in changes.snapshots],
+    )
+
+
+def _sums(cost: CostRow) -> Iterable[float]:
+    # A line of a CLI's must not stop the journal, whatever it counts.
+    tokens = cost.tokens
+    yield cost.usd if math.isfinite(cost.usd) else 0.0
+    for count in (tokens.input, tokens.output, tokens.cache_read, tokens.cache_write):
+        yield max(min(count, MAX_WHOLE), 0)

@@ -1,0 +1,254 @@
+"""What a journal promises.
+
+One writer. `post` numbers entries at once and never waits; its `committed` is done when they are
+on disk, and only then does any reader see them. Numbers only grow, are never used twice, and stay
+valid as cursors whatever is removed later: a reader is told of the gap.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from pathlib import Path
+from typing import Final, Literal, NamedTuple, Protocol
+
+from msgspec import Struct
+
+from pilothouse.api.contract import Batch, CostLine, Question, QuestionState, Tokens
+
+__all__ = [
+    "MAX_BATCH_BYTES",
+    "Changes",
+    "CostRow",
+    "Draft",
+    "Journal",
+    "KeyRow",
+    "Posted",
+    "ReceivedRow",
+    "RunRow",
+    "SendingRow",
+    "Snapshot",
+    "TakenRow",
+]
+
+MAX_BATCH_BYTES: Final = 256 << 10
+"""What the bodies of a batch may have together: a watcher that is stuck holds one batch."""
+
+
+class Draft(NamedTuple):
+    """An entry to be."""
+
+    session_id: str
+    kind: str
+    at: int
+    """Milliseconds since the epoch."""
+    body: bytes
+    told: bytes | None = None
+    """What readers get instead, where the body is a line that not every one of them takes."""
+
+
+class Posted(NamedTuple):
+    """The numbers that drafts got, and when they are safe."""
+
+    first: int
+    last: int
+    committed: asyncio.Future[None]
+
+
+class CostRow(Struct, frozen=True, kw_only=True):
+    """What one turn cost."""
+
+    session_id: str
+    project: str
+    at: int
+    day: str
+    """The local date, as 2026-01-31."""
+    usd: float
+    tokens: Tokens
+
+
+class KeyRow(Struct, frozen=True, kw_only=True):
+    """An idempotency key, what it was given for, and what was answered."""
+
+    key: str
+    digest: bytes
+    result: bytes
+
+
+class Snapshot(Struct, frozen=True, kw_only=True):
+    """What is known of a session up to an entry, so that not all of it must be read again."""
+
+    session_id: str
+    upto: int
+    body: bytes
+
+
+class ReceivedRow(NamedTuple):
+    """How far the lines of a run's CLI have come; it replaces the row before it."""
+
+    session_id: str
+    run: str
+    upto: int
+
+
+class SendingRow(NamedTuple):
+    """Something for a run's CLI, under its own number."""
+
+    session_id: str
+    run: str
+    number: int
+    kind: int
+    ref: str
+    """What it is: the id of the message or of the request that it answers; empty: nothing."""
+    body: bytes
+
+
+class TakenRow(NamedTuple):
+    """The CLI has what was sent up to here: the bodies can go, the refs stay."""
+
+    run: str
+    upto: int
+
+
+class RunRow(NamedTuple):
+    """What is kept of a run that goes on."""
+
+    received: int = 0
+    """The last line of the CLI's that is committed."""
+    sent: int = 0
+    """The last number that was used for sending."""
+    untaken: Sequence[SendingRow] = ()
+    """What the CLI may not have yet, in order."""
+    refs: frozenset[str] = frozenset()
+    """Everything that was ever sent to it."""
+
+
+class Changes(Struct, frozen=True, kw_only=True):
+    """Rows that are written in the same transaction as the entries they come from."""
+
+    received: Sequence[ReceivedRow] = ()
+    sending: Sequence[SendingRow] = ()
+    taken: Sequence[TakenRow] = ()
+    ended_runs: Sequence[str] = ()
+    """Runs whose CLI is gone: nothing of them need be kept but their entries."""
+
+    questions: Sequence[Question] = ()
+    """New, or in their new state: a row is replaced by its id."""
+    costs: Sequence[CostRow] = ()
+    keys: Sequence[KeyRow] = ()
+    snapshots: Sequence[Snapshot] = ()
+
+
+class Journal(Protocol):
+    """Where everything that happens is kept."""
+
+    @property
+    def last(self) -> int:
+        """The number of the newest committed entry."""
+        ...
+
+    @property
+    def next(self) -> int:
+        """The number the next draft will get."""
+        ...
+
+    @property
+    def failed(self) -> BaseException | None:
+        """Why nothing can be written any more, if so: a full disk, say."""
+        ...
+
+    async def broken(self) -> None:
+        """Return once nothing can be written any more."""
+        ...
+
+    def post(self, drafts: Sequence[Draft], changes: Changes | None = None) -> Posted:
+        """Number the entries and hand them to the writer."""
+        ...
+
+    async def read(
+        self,
+        after: int,
+        *,
+        session_id: str | None = None,
+        limit: int = 500,
+        partials: bool = True,
+    ) -> Batch:
+        """Up to `limit` committed entries after the cursor, and the gaps among them.
+
+        The batch's cursor is where to go on: the newest committed one once all are read, although
+        the last entry of this session may be older. Fewer than `limit` need not be all: a batch
+        has up to `MAX_BATCH_BYTES` of bodies, and one entry in any case. A number that no
+        draft ever got is a cursor of another journal, or of this one before a backup was put
+        back: it gets a gap with the reason `reset`, and the cursor of the newest entry.
+        """
+        ...
+
+    async def read_back(
+        self, before: int | None, *, session_id: str, limit: int = 500, partials: bool = False
+    ) -> Batch:
+        """The last `limit` entries before a cursor (None: the end), in order."""
+        ...
+
+    async def lines_with(
+        self, after: int, words: Sequence[bytes], *, session_id: str
+    ) -> list[bytes]:
+        """The CLI's lines after a cursor that have one of these words in them, in order."""
+        ...
+
+    async def wait(self, after: int, *, session_id: str | None = None) -> None:
+        """Return once an entry after the cursor is committed, of this session or of any."""
+        ...
+
+    async def sessions(self) -> list[Snapshot]:
+        """Every session there is, with its newest snapshot (`upto` 0 and no body: none)."""
+        ...
+
+    async def questions(
+        self,
+        *,
+        session_id: str | None = None,
+        state: QuestionState | None = None,
+        limit: int | None = None,
+        before: str | None = None,
+    ) -> list[Question]:
+        """Questions in the order they were asked; with a limit, the last of them.
+
+        `before` is the id of the question that follows them.
+        """
+        ...
+
+    async def question(self, question_id: str) -> Question | None: ...
+
+    async def key(self, key: str) -> KeyRow | None: ...
+
+    async def costs(
+        self,
+        by: Literal["turn", "session", "project", "day"],
+        *,
+        session_id: str | None = None,
+        since: int | None = None,
+        day: str | None = None,
+    ) -> list[CostLine]: ...
+
+    async def run(self, run: str) -> RunRow:
+        """How far a run has come; of one that is unknown, nothing."""
+        ...
+
+    async def prune_partials(self, session_id: str, first: int, last: int) -> int:
+        """Remove the pieces of an ended turn between two entries; how many there were."""
+        ...
+
+    async def retain(self, *, before: int, keep: Collection[str] = ()) -> int:
+        """Remove entries older than this moment, of sessions at rest since; how many.
+
+        Sessions with an open question, and those in `keep`, are left alone.
+        """
+        ...
+
+    async def backup(self, path: Path) -> None:
+        """A consistent copy, while the journal is in use."""
+        ...
+
+    async def aclose(self) -> None:
+        """Commit what was posted, and close."""
+        ...

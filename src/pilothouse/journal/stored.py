@@ -1,0 +1,322 @@
+"""A journal over a store: numbers, groups, the tail in memory, who waits, what has failed.
+
+The store does what it is told on threads of ours and knows none of this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, Literal, ParamSpec, Protocol, TypeVar
+
+from msgspec import Raw
+
+from pilothouse.api.contract import Batch, CostLine, Event, Gap, Question, QuestionState
+from pilothouse.api.records import KINDS
+from pilothouse.errors import JournalError
+
+from .contract import Changes, Draft, KeyRow, Posted, RunRow, Snapshot
+from .tail import Tail, Waiters
+from .writer import Ears, Job, Post, Removed, Writer
+
+__all__ = ["Store", "StoredJournal"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_KINDS = frozenset(KINDS)
+
+
+class Store(Protocol):
+    """Where rows are. `append` and the steps of removals run on one thread, reads on another."""
+
+    @property
+    def name(self) -> str:
+        """What to call it in a message."""
+        ...
+
+    @property
+    def damage(self) -> tuple[type[Exception], ...]:
+        """The errors of a read or a write that mean it cannot be trusted any more."""
+        ...
+
+    def append(self, posts: Sequence[Post]) -> None: ...
+
+    def page(
+        self, after: int, upto: int, session_id: str | None, limit: int, *, partials: bool
+    ) -> Batch: ...
+
+    def page_back(self, upto: int, session_id: str, limit: int, *, partials: bool) -> Batch: ...
+    def lines_with(self, after: int, session_id: str, words: Sequence[bytes]) -> list[bytes]: ...
+
+    def prune(self, session_id: str, first: int, last: int) -> Iterator[Removed]: ...
+    def retain(self, before: int, keep: Collection[str]) -> Iterator[Removed]: ...
+    def snapshots(self) -> list[Snapshot]: ...
+
+    def questions(
+        self, session_id: str | None, state: str | None, limit: int | None, before: str | None
+    ) -> list[Question]: ...
+
+    def question(self, question_id: str) -> Question | None: ...
+    def key(self, key: str) -> KeyRow | None: ...
+
+    def costs(
+        self, by: str, session_id: str | None, since: int | None, day: str | None
+    ) -> list[CostLine]: ...
+
+    def run(self, run: str) -> RunRow: ...
+    def backup(self, path: Path) -> None: ...
+    def close(self) -> None: ...
+
+
+class StoredJournal:
+    """Implements `Journal`, on the event loop that made it."""
+
+    def __init__(self, store: Store, last: int, newest: dict[str, int]) -> None:
+        self._store = store
+        self._loop = asyncio.get_running_loop()
+        self._next = last + 1
+        self._newest = newest
+        self._tail = Tail(last)
+        self._waiters = Waiters()
+        self._failed: JournalError | None = None
+        self._broken = asyncio.Event()
+        self._closed = False
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+        self._reader = ThreadPoolExecutor(1, "journal-reader")
+        self._writer = Writer(
+            store.append, Ears(self._on_committed, self._on_removed, self._on_ended)
+        )
+        self._writer.start()
+
+    @property
+    def last(self) -> int:
+        """The number of the newest committed entry."""
+        return self._tail.last
+
+    @property
+    def next(self) -> int:
+        """The number the next draft will get."""
+        return self._next
+
+    @property
+    def failed(self) -> BaseException | None:
+        """Why nothing can be written any more, if so."""
+        return self._failed
+
+    async def broken(self) -> None:
+        """Return once nothing can be written any more."""
+        await self._broken.wait()
+
+    # Writing
+
+    def post(self, drafts: Sequence[Draft], changes: Changes | None = None) -> Posted:
+        """Number the entries and hand them to the writer. Raises once the journal has failed."""
+        self._check()
+        first = self._next
+        events = [
+            Event(seq, session_id, kind, at, Raw(body))
+            if told is None
+            else Event(seq, session_id, kind, at, Raw(told), body)
+            for seq, (session_id, kind, at, body, told) in enumerate(drafts, first)
+        ]
+        if not _KINDS.issuperset([draft.kind for draft in drafts]):
+            raise JournalError(f"no such kind of entry: { ({d.kind for d in drafts} - _KINDS) }")
+        self._next += len(events)
+        committed: asyncio.Future[None] = self._loop.create_future()
+        size = sum([len(draft.body) for draft in drafts])
+        self._writer.put(Post(events, size, changes, committed))
+        return Posted(first, self._next - 1, committed)
+
+    async def prune_partials(self, session_id: str, first: int, last: int) -> int:
+        """Remove the pieces of an ended turn between two entries; how many there were."""
+        return await self._do(self._store.prune(session_id, first, last))
+
+    async def retain(self, *, before: int, keep: Collection[str] = ()) -> int:
+        """Remove entries older than this moment, of sessions at rest since; how many.
+
+        Sessions with an open question, and those in `keep`, are left alone.
+        """
+        return await self._do(self._store.retain(before, frozenset(keep)))
+
+    async def _do(self, steps: Iterator[Removed]) -> int:
+        self._check()
+        done: asyncio.Future[int] = self._loop.create_future()
+        self._writer.put(Job(steps, done))
+        return await done
+
+    # Reading
+
+    async def read(
+        self,
+        after: int,
+        *,
+        session_id: str | None = None,
+        limit: int = 500,
+        partials: bool = True,
+    ) -> Batch:
+        """Up to `limit` committed entries after the cursor, and the gaps among them.
+
+        Large bodies make a batch short. A cursor this journal never gave is set back to the end;
+        one that is posted and not committed yet, as a status may have it, stays as it is.
+        """
+        if after >= self._next:
+            return _reset(after, self.last)
+        if self._tail.covers(after):
+            return self._tail.read(after, session_id, max(limit, 1), partials=partials)
+        return await self._ask(
+            self._store.page, after, self.last, session_id, max(limit, 1), partials=partials
+        )
+
+    async def read_back(
+        self, before: int | None, *, session_id: str, limit: int = 500, partials: bool = False
+    ) -> Batch:
+        """The last `limit` entries before a cursor (None: the end), in order.
+
+        The batch's cursor is where reading on from them begins.
+        """
+        upto = self.last if before is None else min(before - 1, self.last)
+        return await self._ask(
+            self._store.page_back, upto, session_id, max(limit, 1), partials=partials
+        )
+
+    async def lines_with(
+        self, after: int, words: Sequence[bytes], *, session_id: str
+    ) -> list[bytes]:
+        """The CLI's lines after a cursor that have one of these words in them, in order."""
+        return await self._ask(self._store.lines_with, after, session_id, words)
+
+    async def wait(self, after: int, *, session_id: str | None = None) -> None:
+        """Return once an entry after the cursor is committed, of this session or of any."""
+        while (self.last if session_id is None else self._newest.get(session_id, 0)) <= after:
+            self._check()
+            await self._waiters.wait(session_id)
+
+    async def sessions(self) -> list[Snapshot]:
+        """Every session there is, with its newest snapshot."""
+        return await self._ask(self._store.snapshots)
+
+    async def questions(
+        self,
+        *,
+        session_id: str | None = None,
+        state: QuestionState | None = None,
+        limit: int | None = None,
+        before: str | None = None,
+    ) -> list[Question]:
+        """Questions in the order they were asked; with a limit, the last of them."""
+        return await self._ask(self._store.questions, session_id, state, limit, before)
+
+    async def question(self, question_id: str) -> Question | None:
+        """The question with this id."""
+        return await self._ask(self._store.question, question_id)
+
+    async def key(self, key: str) -> KeyRow | None:
+        """What was kept for an idempotency key. Of two rows for one key the first is kept."""
+        return await self._ask(self._store.key, key)
+
+    async def costs(
+        self,
+        by: Literal["turn", "session", "project", "day"],
+        *,
+        session_id: str | None = None,
+        since: int | None = None,
+        day: str | None = None,
+    ) -> list[CostLine]:
+        """Sums; a turn's group is its session and the number of the entry that ended it."""
+        return await self._ask(self._store.costs, by, session_id, since, day)
+
+    async def run(self, run: str) -> RunRow:
+        """How far a run has come; of one that is unknown, nothing."""
+        return await self._ask(self._store.run, run)
+
+    async def backup(self, path: Path) -> None:
+        """A consistent copy, while the journal is in use. The file must not exist yet."""
+        self._check_open()
+        await asyncio.to_thread(self._store.backup, path)
+
+    async def _ask(self, read: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        self._check_open()
+        try:
+            return await self._loop.run_in_executor(self._reader, lambda: read(*args, **named))
+        except self._store.damage as error:
+            self._fail(error, "read")
+            raise JournalError(f"{self._store.name} cannot be read: {error}") from error
+
+    # What the writer tells
+
+    def _on_committed(self, posts: Sequence[Post]) -> None:
+        touched: dict[str, int] = {}
+        for post in posts:
+            self._tail.extend(post.events, post.size)
+            touched.update({event.session_id: event.seq for event in post.events})
+            if not post.committed.done():
+                post.committed.set_result(None)
+        self._tail.trim()
+        self._newest.update(touched)
+        if touched:
+            self._waiters.wake(touched)
+
+    def _on_removed(self, removed: Removed) -> None:
+        self._tail.remove(*removed)
+
+    def _on_ended(self, error: Exception | None) -> None:
+        if error is not None:
+            self._fail(error, "written")
+        for item in self._writer.left_over():
+            _give_up(item.committed if isinstance(item, Post) else item.done, self._refusal())
+        if not self._ended.done():
+            self._ended.set_result(None)
+
+    # Ending
+
+    def _fail(self, error: Exception, what: str) -> None:
+        if self._failed is None:
+            self._failed = JournalError(
+                f"{self._store.name} cannot be {what}: {error}; "
+                "see to its disk, then start the server again"
+            )
+            self._failed.__cause__ = error
+            self._broken.set()
+            self._waiters.fail(self._refusal())
+
+    def _refusal(self) -> JournalError:
+        # A fresh one each time: one that is raised in many places collects all their tracebacks.
+        return JournalError(str(self._failed or f"{self._store.name} is closed"))
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise self._refusal()
+
+    def _check(self) -> None:
+        if self._closed or self._failed is not None:
+            raise self._refusal() from self._failed
+
+    async def aclose(self) -> None:
+        """Commit what was posted, and close. Removals that have not ended are given up."""
+        if self._closed:
+            await self._ended
+            return
+        self._closed = True
+        self._writer.stop()
+        await self._ended
+        self._waiters.fail(self._refusal())
+        await asyncio.to_thread(self._close_files)
+
+    def _close_files(self) -> None:
+        self._reader.shutdown()
+        self._store.close()
+
+
+def _reset(after: int, last: int) -> Batch:
+    gap = Gap(first=last + 1, last=after, count=0, reason="reset")
+    return Batch(events=[], cursor=last, gaps=[gap])
+
+
+def _give_up(future: asyncio.Future[Any], error: JournalError) -> None:
+    if not future.done():
+        future.set_exception(error)
+        # Looked at here, since most posts are awaited by nobody; `failed` tells it to all.
+        future.exception()

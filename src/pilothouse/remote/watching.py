@@ -1,0 +1,172 @@
+"""Watching over a WebSocket that may break: each event once, in order, from the cursor on."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlencode
+
+import msgspec
+
+from pilothouse.api.contract import Batch
+from pilothouse.api.proof import WrongProof
+from pilothouse.api.wire import SUBPROTOCOL, Done, Events, Failed, Frame, error_from
+from pilothouse.errors import JournalError, PilothouseError, ServerError
+
+from .calling import GONE, Caller, meant_by
+from .dialling import dial
+
+if TYPE_CHECKING:
+    from websockets.asyncio.client import ClientConnection, connect
+
+__all__ = ["watch"]
+
+FIRST_PAUSE: Final = 0.05
+LONGEST_PAUSE: Final = 5.0
+
+_decode: Final = msgspec.json.Decoder(Frame).decode
+
+
+class _Away(Exception):
+    """The server cannot be reached at this moment."""
+
+
+async def watch(
+    caller: Caller, after: int | None, session_id: str | None, patience: float
+) -> AsyncGenerator[Batch]:
+    """Batches as they come. A server that is away for longer than `patience` is an error."""
+    place = _Place(after)
+    waiting = _Waiting(patience)
+    while not caller.closed:
+        try:
+            async with aclosing(_follow(caller, place, session_id)) as batches:
+                async for batch in batches:
+                    waiting.over()
+                    if batch is not None:
+                        yield batch
+        except _Away as error:
+            if not caller.closed:
+                await waiting.pause(caller.address, error)
+
+
+class _Place:
+    """How far a watcher has come."""
+
+    def __init__(self, cursor: int | None) -> None:
+        self.cursor = cursor
+
+    def take(self, frame: Events) -> Batch | None:
+        """What of a frame is new, if anything is."""
+        before = -1 if self.cursor is None else self.cursor
+        if any(gap.reason == "reset" for gap in frame.gaps):
+            before = frame.cursor  # the server's journal ends before ours did
+        self.cursor = max(before, frame.cursor)
+        events = frame.events
+        if events and events[0].seq <= before:
+            events = [event for event in events if event.seq > before]
+        if not events and not frame.gaps:
+            return None
+        return Batch(events=events, cursor=self.cursor, gaps=frame.gaps)
+
+
+class _Waiting:
+    """Longer and longer pauses between attempts, and an end to them."""
+
+    def __init__(self, patience: float) -> None:
+        self._patience = patience
+        self._since: float | None = None
+        self._pause = FIRST_PAUSE
+
+    def over(self) -> None:
+        self._since = None
+        self._pause = FIRST_PAUSE
+
+    async def pause(self, address: str, error: Exception) -> None:
+        now = time.monotonic()
+        self._since = now if self._since is None else self._since
+        if now - self._since >= self._patience:
+            raise ServerError(f"the server at {address} is gone ({error}); {GONE}") from error
+        # Not all watchers of one server come back in the same moment.
+        await asyncio.sleep(self._pause * random.uniform(0.5, 1.0))
+        self._pause = min(2 * self._pause, LONGEST_PAUSE)
+
+
+async def _follow(
+    caller: Caller, place: _Place, session_id: str | None
+) -> AsyncGenerator[Batch | None]:
+    """One connection, to its end. None: the server is there, and has nothing new to tell."""
+    from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
+
+    try:
+        async with await _connect(caller, place.cursor, session_id) as socket:
+            caller.sockets.add(socket)
+            try:
+                async for frame in _frames(socket):
+                    yield place.take(frame)
+            finally:
+                caller.sockets.discard(socket)
+    except WrongProof as error:
+        # Another token: to come again would not help.
+        raise ServerError(f"the server at {caller.address} cannot be used: {error}") from error
+    except InvalidStatus as error:
+        answer = error.response
+        if answer.status_code >= 500:
+            raise _Away(f"status {answer.status_code}") from error
+        headers = {name.lower(): value for name, value in answer.headers.raw_items()}
+        raise meant_by(answer.status_code, headers, bytes(answer.body or b"")) from error
+    except (ConnectionClosed, WebSocketException, OSError, TimeoutError) as error:
+        raise _Away(str(error) or type(error).__name__) from error
+    raise _Away("it closed the connection")
+
+
+async def _connect(caller: Caller, after: int | None, session_id: str | None) -> connect:
+    from websockets.asyncio.client import connect
+    from websockets.typing import Subprotocol
+
+    asked = {"after": after, "session_id": session_id}
+    query = urlencode({name: value for name, value in asked.items() if value is not None})
+    scheme, _, place = caller.address.partition("://")
+    given: dict[str, Any] = {}
+    if scheme != "https":
+        given["sock"] = await dial(caller.address, caller.token)
+    elif caller.tls is not None:
+        given["ssl"] = caller.tls
+    opening = connect(
+        f"{'wss' if scheme == 'https' else 'ws'}://{place}/api/ws?{query}",
+        subprotocols=[Subprotocol(SUBPROTOCOL)],
+        additional_headers={"Authorization": f"Bearer {caller.token}"},
+        # One batch may be long, and a batch at a time is read ahead.
+        max_size=None,
+        max_queue=2,
+        compression=None,
+        # Neither the token nor the events are any proxy's business.
+        proxy=None,
+        open_timeout=10,
+        # Who leaves reads no more, so the server's word of farewell may be behind what is unread.
+        close_timeout=0,
+        **given,
+    )
+    # Nor is it shown where a server might send us instead.
+    opening.process_redirect = lambda exc: exc
+    return opening
+
+
+async def _frames(socket: ClientConnection) -> AsyncGenerator[Events]:
+    async for text in socket:
+        received: Frame = _decode(text)
+        match received:
+            case Events() as frame:
+                yield frame
+            case Failed() as frame:
+                raise _failure(frame)
+            case Done():  # answers what a watcher never asks
+                pass
+
+
+def _failure(frame: Failed) -> PilothouseError | _Away:
+    error = error_from(frame.problem)
+    return _Away(str(error)) if isinstance(error, JournalError) else error

@@ -1,0 +1,122 @@
+"""The end-to-end suite: behind its engine is the simulator, then the real CLI.
+
+`--via` tells how each of them is reached. Without it, both are over pipes; what everybody does
+with a session is done with the simulator behind a relay, too. Where the simulator will do, as two
+markers say, `scripts/prove` alone adds the real CLI.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pilothouse.testing.plugin import RealCLIMaker, SimulatedCLIMaker
+from tests.conftest import PROVING
+from tests.engine.house import DIALLING, House
+
+Housing = Callable[..., Awaitable[House]]
+
+
+@pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.real)])
+def cli_maker(
+    request: pytest.FixtureRequest, simulated_cli: SimulatedCLIMaker, real_cli: RealCLIMaker
+) -> SimulatedCLIMaker | RealCLIMaker:
+    return simulated_cli if request.param == "simulated" else real_cli
+
+
+@asynccontextmanager
+async def housing(maker: Any, folder: Path, via: str) -> AsyncIterator[Housing]:
+    houses: list[House] = []
+
+    async def make(*told: Any, branches: Any = None, strict: bool = True, **flags: Any) -> House:
+        cli = maker(*told, branches=branches, strict=strict)
+        made = House(cli, folder / str(len(houses)), via)
+        await made.open(**flags)
+        houses.append(made)
+        return made
+
+    try:
+        yield make
+    finally:
+        for each in houses:
+            await each.aclose()
+
+
+REAL = pytest.mark.real
+WAYS = {
+    None: [
+        pytest.param(("simulated", "stdio"), id="simulated"),
+        pytest.param(("real", "stdio"), id="real", marks=REAL),
+    ],
+    "stdio": [("simulated", "stdio"), pytest.param(("real", "stdio"), marks=REAL)],
+    "relay": [("simulated", "relay"), pytest.param(("real", "relay"), marks=REAL)],
+    "sdk-url": [pytest.param(("dialling", "sdk-url"), marks=REAL)],
+}
+
+
+RELAYED = pytest.param(("simulated", "relay"), id="relayed")
+RELAYED_TOO = ("test_talking", "test_questions")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "house" not in metafunc.fixturenames:
+        return
+    via = metafunc.config.getoption("via")
+    test = metafunc.definition
+    is_spared = not PROVING and test.get_closest_marker("engines_own") is not None
+    is_relayed_too = via is None and test.path.stem in RELAYED_TOO and not is_spared
+    ways = [*WAYS[via], RELAYED] if is_relayed_too else WAYS[via]
+    metafunc.parametrize("house", ways, indirect=True)
+
+
+def is_left_out(item: pytest.Item, via: str | None) -> bool:
+    """A real CLI where the simulator does, or one that dials in itself and is too old."""
+    if via == "sdk-url":
+        return item.get_closest_marker("newest_cli") is not None
+    if PROVING or via is not None or not item.get_closest_marker("real"):
+        return False
+    return any(map(item.get_closest_marker, ("engines_own", "shown_of_the_real")))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    via = config.getoption("via")
+    left_out = {item for item in items if is_left_out(item, via)}
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
+
+
+@pytest.fixture
+async def house(
+    request: pytest.FixtureRequest,
+    simulated_cli: SimulatedCLIMaker,
+    real_cli: RealCLIMaker,
+    tmp_path: Path,
+) -> AsyncIterator[Housing]:
+    """`await house(*replies, **settings)`: an open engine with a CLI that says this."""
+    cli, via = request.param
+    makers: dict[str, Any] = {
+        "simulated": simulated_cli,
+        "real": real_cli,
+        "dialling": partial(real_cli, version=DIALLING),
+    }
+    async with housing(makers[cli], tmp_path, via) as make:
+        yield make
+
+
+@pytest.fixture
+async def piped(cli_maker: Any, tmp_path: Path) -> AsyncIterator[Housing]:
+    """The same, with CLIs that end with their engine."""
+    async with housing(cli_maker, tmp_path, "stdio") as make:
+        yield make
+
+
+@pytest.fixture
+async def relayed(cli_maker: Any, tmp_path: Path) -> AsyncIterator[Housing]:
+    """The same, with CLIs that go on behind relays."""
+    async with housing(cli_maker, tmp_path, "relay") as make:
+        yield make

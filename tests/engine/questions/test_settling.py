@@ -1,0 +1,209 @@
+"""Answers as the CLI and MCP servers get them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from pilothouse.api.answers import (
+    Allow,
+    Answer,
+    ApprovePlan,
+    Choose,
+    ClearContext,
+    Decline,
+    Deny,
+    Dismiss,
+    Fill,
+    RejectPlan,
+    RevisePlan,
+    Skip,
+)
+from pilothouse.client import permissions as client
+from pilothouse.client.elicitation import ElicitationAnswer
+from pilothouse.client.permissions import PermissionRequest, settle
+from pilothouse.engine.questions import (
+    check,
+    elicited,
+    settled,
+)
+from tests.engine.questions.asks import (
+    COLOUR,
+    MODE,
+    PLAN,
+    RULE,
+    SAILS,
+    asked,
+    bash,
+    plan_request,
+    posed,
+)
+
+
+def sent(request: PermissionRequest, answer: Answer) -> Any:
+    """What goes over the wire for this answer."""
+    return msgspec.to_builtins(settle(request, settled(request, answer)))
+
+
+SUGGESTED = bash(permission_suggestions=[RULE])
+PROMPTED = plan_request(plan=PLAN, allowedPrompts=[{"tool": "Bash", "prompt": "run tests"}])
+PROMPT_RULE = {
+    "type": "addRules",
+    "rules": [{"toolName": "Bash", "ruleContent": "prompt: run tests"}],
+    "behavior": "allow",
+    "destination": "session",
+}
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer", "expected"),
+    [
+        (SUGGESTED, Allow(), {"updatedInput": {"command": "make test"}}),
+        (SUGGESTED, Allow(input={"command": "ls"}), {"updatedInput": {"command": "ls"}}),
+        (
+            SUGGESTED,
+            Allow(always=True),
+            {
+                "updatedInput": {"command": "make test"},
+                "updatedPermissions": [RULE | {"destination": "session"}],
+            },
+        ),
+        (
+            SUGGESTED,
+            Allow(always="userSettings"),
+            {
+                "updatedInput": {"command": "make test"},
+                "updatedPermissions": [RULE | {"destination": "userSettings"}],
+            },
+        ),
+        (
+            bash(permission_suggestions=[RULE], suppress_always_allow_rule=True),
+            Allow(always=True),
+            {"updatedInput": {"command": "make test"}},
+        ),
+        (
+            PROMPTED,
+            ApprovePlan(mode="acceptEdits"),
+            {"updatedInput": PROMPTED.input, "updatedPermissions": [PROMPT_RULE, MODE]},
+        ),
+        (
+            PROMPTED,
+            ApprovePlan(plan="1. Look"),
+            {
+                "updatedInput": PROMPTED.input | {"plan": "1. Look"},
+                "updatedPermissions": [PROMPT_RULE],
+            },
+        ),
+        (
+            PROMPTED,
+            Allow(),
+            {"updatedInput": PROMPTED.input, "updatedPermissions": [PROMPT_RULE]},
+        ),
+        (
+            plan_request(),
+            Allow(always=True),
+            {"updatedInput": {}, "updatedPermissions": [MODE | {"mode": "default"}]},
+        ),
+        (
+            asked(COLOUR, SAILS),
+            Choose(
+                answers={"Which colour?": "Teal", "Which sails?": ["Main", "Jib"]},
+                notes={"Which colour?": "Not too dark"},
+            ),
+            {
+                "updatedInput": {
+                    "questions": [COLOUR, SAILS],
+                    "answers": {"Which colour?": "Teal", "Which sails?": "Main, Jib"},
+                    "annotations": {"Which colour?": {"notes": "Not too dark"}},
+                }
+            },
+        ),
+    ],
+)
+def test_a_yes_as_the_cli_gets_it(
+    request_: PermissionRequest, answer: Answer, expected: dict[str, Any]
+) -> None:
+    assert sent(request_, answer) == {"behavior": "allow", **expected}
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer", "message", "stops"),
+    [
+        (bash(), Deny(reason="Too late."), "Too late.", False),
+        (bash(), Deny(reason=" "), client.Deny().reason, False),
+        (bash(), Deny(stop=True), client.Deny().reason, True),
+        (asked(COLOUR), Skip(), "The user did not answer the questions.", False),
+        (asked(COLOUR), Deny(reason="Guess.", stop=True), "Guess.", True),
+        (PROMPTED, RevisePlan(feedback="Look first."), "Look first.", False),
+        (
+            PROMPTED,
+            RevisePlan(feedback="", images=[{}]),
+            "The user's feedback follows as images.",
+            False,
+        ),
+        (PROMPTED, RejectPlan(reason="Too far."), "Too far.", False),
+        (PROMPTED, RejectPlan(stop=True), client.RejectPlan().reason, True),
+        (PROMPTED, Deny(reason="No."), "No.", False),
+        (PROMPTED, ClearContext(), "The user implements the plan in a new session.", True),
+        (plan_request(), Deny(reason="Which plan?"), "Which plan?", False),
+    ],
+)
+def test_a_no_as_the_cli_gets_it(
+    request_: PermissionRequest, answer: Answer, message: str, stops: bool
+) -> None:
+    expected = {"behavior": "deny", "message": message, "interrupt": stops}
+    assert sent(request_, answer) == expected
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer"),
+    [
+        (bash(), Choose(answers={})),
+        (bash(), ApprovePlan()),
+        (bash(), Fill()),
+        (bash(), Skip()),
+        (bash(), ClearContext()),
+        (asked(COLOUR), RevisePlan(feedback="x")),
+        (PROMPTED, Dismiss()),
+        (PROMPTED, Choose(answers={})),
+    ],
+)
+def test_an_answer_that_does_not_belong_never_becomes_a_yes(
+    request_: PermissionRequest, answer: Answer
+) -> None:
+    with pytest.raises(TypeError, match="is no answer to"):
+        sent(request_, answer)
+
+
+def test_the_model_gets_its_own_words_back_which_people_saw_escaped() -> None:
+    odd = COLOUR | {"question": "Which\u202e?", "options": [{"label": "Re\x1bd"}]}
+    request = asked(odd)
+    question = posed(request)
+    text, label = question.posed[0].question, question.posed[0].options[0].label
+    assert (text, label) == ("Which\\u202e?", "Re\\x1bd")
+    answer = Choose(answers={text: label}, notes={text: "Hm"})
+    check(question, answer, bypass_allowed=False)
+    got = sent(request, answer)["updatedInput"]
+    assert got["answers"] == {"Which\u202e?": "Re\x1bd"}
+    assert got["annotations"] == {"Which\u202e?": {"notes": "Hm"}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (Fill(content={"day": "Monday"}), ElicitationAnswer("accept", {"day": "Monday"})),
+        (Fill(), ElicitationAnswer("accept")),
+        (Decline(), ElicitationAnswer("decline")),
+        (Deny(reason="Expired."), ElicitationAnswer("decline")),
+        (Dismiss(), ElicitationAnswer("cancel")),
+    ],
+)
+def test_an_answer_as_an_mcp_server_gets_it(answer: Answer, expected: ElicitationAnswer) -> None:
+    assert elicited(answer) == expected
+
+
+def test_a_yes_to_a_tool_is_no_answer_to_an_mcp_server() -> None:
+    with pytest.raises(TypeError, match="is no answer to"):
+        elicited(Allow())

@@ -1,0 +1,16 @@
+"""What an engine tells of itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.engine.conftest import Housing
+
+
+@pytest.mark.engines_own
+async def test_health_counts_the_sessions_by_their_state(house: Housing) -> None:
+    it = await house("One.")
+    assert (await it.engine.health()).states == {}
+    await it.done()
+    health = await it.engine.health()
+    assert (health.sessions, health.states) == (1, {"done": 1})

@@ -1,0 +1,40 @@
+"""What was allowed for a session stays allowed, whichever CLI runs it."""
+
+from __future__ import annotations
+
+import pytest
+
+from pilothouse.api.answers import Allow
+from pilothouse.testing.scenario import reply, tool
+from tests.engine.conftest import Housing
+
+MAKE = reply(tool("Bash", command="touch 'a, (b' made", description="Make it"))
+
+
+@pytest.mark.newest_cli("2.1.119 asks before it writes to a path, whatever the rules say")
+async def test_what_is_always_allowed_is_not_asked_by_the_next_cli(house: Housing) -> None:
+    it = await house(MAKE, "Made.", MAKE, "Made again.")
+    session_id = await it.start()
+    await it.engine.answer((await it.asked(session_id)).id, Allow(always=True))
+    await it.until(session_id, "done")
+    assert [each["rules"] for each in await it.records(session_id, "rules.kept")] == [
+        ["Bash(touch 'a, (b' made)"]
+    ]
+    await it.engine.stop(session_id)
+    await it.say(session_id, "again")
+    status = await it.when(session_id, lambda status: status.turns == 2 or bool(status.questions))
+    assert (status.result, status.questions) == ("Made again.", [])
+
+
+@pytest.mark.engines_own
+@pytest.mark.newest_cli("2.1.119 asks before it writes to a path, whatever the rules say")
+async def test_a_rule_that_was_kept_survives_a_restart_of_the_engine(house: Housing) -> None:
+    it = await house(MAKE, "Made.", MAKE, "Made again.")
+    session_id = await it.start()
+    await it.engine.answer((await it.asked(session_id)).id, Allow(always=True))
+    await it.until(session_id, "done")
+    await it.close()
+    await it.open()
+    await it.say(session_id, "again")
+    status = await it.when(session_id, lambda status: status.turns == 2 or bool(status.questions))
+    assert (status.result, status.questions) == ("Made again.", [])

@@ -1,0 +1,190 @@
+"""Starting, saying, stopping and resuming."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pilothouse.api.answers import Allow
+from pilothouse.api.contract import Fork, Say, Start
+from pilothouse.errors import InvalidOption, UnknownSession
+from pilothouse.testing.scenario import ApiError, Branch, When, gate, reply, tool
+from tests.engine.conftest import Housing
+
+NOTE = reply(tool("Bash", command="echo hello > note.txt", description="Leave a note"))
+NOBODY = "00000000-0000-4000-8000-000000000000"
+
+
+async def test_a_session_starts_asks_and_is_done(house: Housing) -> None:
+    it = await house(NOTE, "Noted.")
+    session_id = await it.start()
+    question = await it.asked(session_id)
+    assert (question.kind, question.title) == ("tool", "Run `echo hello > note.txt`")
+    await it.engine.answer(question.id, Allow())
+    status = await it.until(session_id, "done")
+    assert (status.result, status.turns) == ("Noted.", 1)
+    assert (it.cwd / "note.txt").read_text() == "hello\n"
+
+
+@pytest.mark.engines_own
+async def test_a_start_returns_before_there_is_a_cli(house: Housing) -> None:
+    it = await house("One.")
+    started = await it.engine.start(Start(prompt="go", cwd=str(it.cwd), label="port"))
+    assert (started.state, started.repeated) == ("active", False)
+    status = await it.engine.status(started.session_id)
+    assert (status.live, status.label, status.title) == (False, "port", "go")
+    assert [each.prompt_id for each in status.queued] == [started.prompt_id]
+    status = await it.until(started.session_id, "done")
+    assert (status.live, status.queued) == (True, [])
+    assert status.claude_session_id == started.session_id
+
+
+@pytest.mark.shown_of_the_real
+async def test_a_prompt_can_be_blocks_of_content(house: Housing) -> None:
+    it = await house("One.")
+    blocks: list[dict[str, Any]] = [
+        {"type": "text", "text": "look at the"},
+        {"type": "text", "text": "lighthouse"},
+    ]
+    started = await it.engine.start(Start(prompt=blocks, cwd=str(it.cwd)))
+    await it.until(started.session_id, "done")
+    assert "lighthouse" in it.heard()
+
+
+@pytest.mark.shown_of_the_real
+async def test_a_message_goes_to_the_cli_that_is_alive(house: Housing) -> None:
+    it = await house("One.", "Two.")
+    session_id = await it.done()
+    pid = (await it.engine.status(session_id)).pid
+    said = await it.engine.say(session_id, Say(content="more"))
+    assert (said.resumed, said.queued, said.state) == (False, False, "active")
+    status = await it.when(session_id, lambda status: status.turns == 2)
+    assert (status.pid, status.result) == (pid, "Two.")
+    assert "One." in it.heard()
+
+
+async def test_a_message_resumes_a_session_whose_cli_is_gone(house: Housing) -> None:
+    it = await house("One.", "Two.")
+    session_id = await it.done()
+    await it.engine.stop(session_id)
+    said = await it.engine.say(session_id, Say(content="more"))
+    assert said.resumed
+    status = await it.when(session_id, lambda status: status.turns == 2)
+    assert (status.result, status.state) == ("Two.", "done")
+    assert "One." in it.heard()
+
+
+async def test_a_session_is_resumed_with_its_own_options_and_directory(house: Housing) -> None:
+    it = await house("One.", NOTE, "Noted.")
+    session_id = await it.done(
+        append_system_prompt="You are a lighthouse.",
+        model="haiku",
+    )
+    await it.close()
+    await it.open()
+    await it.say(session_id, "note it")
+    await it.answer(session_id, Allow())
+    status = await it.when(session_id, lambda status: status.turns == 2)
+    assert status.cwd == str(it.cwd)
+    first, second = it.cli.requests[0], it.cli.requests[-1]
+    assert "You are a lighthouse." in second.system
+    assert "haiku" in second.model == first.model
+    assert (it.cwd / "note.txt").exists()
+
+
+async def test_a_session_whose_variables_are_no_longer_allowed_takes_no_message(
+    house: Housing,
+) -> None:
+    it = await house("One.")
+    await it.close()
+    await it.open(allowed_env="SPARE_*")
+    session_id = await it.done(env={"SPARE_PART": "1"})
+    await it.close()
+    await it.open()
+    before = len(await it.events(session_id))
+    with pytest.raises(InvalidOption, match="PILOTHOUSE_ALLOWED_ENV=SPARE_PART"):
+        await it.engine.say(session_id, Say(content="more"))
+    assert len(await it.events(session_id)) == before
+
+
+@pytest.mark.newest_cli("2.1.119 resumes a cleared conversation with what was cleared")
+async def test_a_conversation_that_was_cleared_is_resumed_where_it_went_on(house: Housing) -> None:
+    branches = [_on("third", "Three."), _on("second", "Two."), _on("first", "One.")]
+    it = await house(branches=branches)
+    session_id = await it.done("the first of all")
+    await it.say(session_id, "/clear")
+    status = await it.when(session_id, lambda status: status.claude_session_id != session_id)
+    await it.until(session_id, "done")
+    await it.say(session_id, "second")
+    status = await it.when(session_id, lambda status: status.result == "Two.")
+    cleared = status.claude_session_id
+    assert cleared not in (None, session_id)
+    await it.engine.stop(session_id)
+    await it.say(session_id, "third")
+    status = await it.when(session_id, lambda status: status.result == "Three.")
+    assert status.claude_session_id == cleared
+    assert "Two." in it.heard()
+    assert "the first of all" not in it.heard()
+
+
+@pytest.mark.shown_of_the_real
+async def test_a_turn_that_fails_is_an_error_and_a_message_goes_on(house: Housing) -> None:
+    # As often as a CLI asks before it gives up, at the most.
+    failures = [ApiError(status=400, message="No such luck.")] * 6
+    it = await house(*failures, branches=[_on("again", "Two.")])
+    session_id = await it.start()
+    status = await it.until(session_id, "error")
+    assert status.live
+    assert status.reason is not None
+    assert "No such luck." in status.reason
+    await it.say(session_id, "again")
+    status = await it.until(session_id, "done")
+    assert (status.result, status.reason) == ("Two.", None)
+
+
+@pytest.mark.engines_own
+async def test_a_cli_that_cannot_be_started_is_an_error_that_says_why(house: Housing) -> None:
+    it = await house("One.", strict=False)
+    session_id = await it.start(flags={"thinking": "no-such-way"})
+    status = await it.until(session_id, "error")
+    assert (status.live, len(status.queued)) == (False, 1)
+    assert status.reason is not None
+    assert "no-such-way" in status.reason
+    assert (await it.engine.health()).live == 0
+
+
+async def test_a_stop_while_the_cli_starts_ends_it(house: Housing) -> None:
+    it = await house(reply(gate("held"), "One."), strict=False)
+    session_id = await it.start()
+    assert (await it.engine.stop(session_id)).was_live
+    status = await it.engine.status(session_id)
+    assert (status.live, status.state) == (False, "interrupted")
+
+
+@pytest.mark.engines_own
+async def test_every_verb_refuses_a_session_nobody_knows(house: Housing) -> None:
+    it = await house("One.", strict=False)
+    engine = it.engine
+    verbs: list[Any] = [
+        lambda: engine.say(NOBODY, Say(content="hello")),
+        lambda: engine.fork(NOBODY, Fork(prompt="hello")),
+        lambda: engine.status(NOBODY),
+        lambda: engine.stop(NOBODY),
+        lambda: engine.interrupt(NOBODY),
+        lambda: engine.cancel(NOBODY, NOBODY),
+        lambda: engine.set_mode(NOBODY, "plan"),
+        lambda: engine.set_model(NOBODY, None),
+        lambda: engine.rewind(NOBODY, NOBODY),
+        lambda: engine.commands(NOBODY),
+        lambda: engine.control(NOBODY, "get_status", {}),
+        lambda: engine.say("../../etc/passwd", Say(content="hello")),
+    ]
+    for verb in verbs:
+        with pytest.raises(UnknownSession, match="there is no session"):
+            await verb()
+    assert await it.events() == []
+
+
+def _on(words: str, answer: str) -> Branch:
+    return Branch(when=When(last_contains=words), replies=(reply(answer),))
