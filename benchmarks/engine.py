@@ -24,7 +24,7 @@ from pilothouse.engine.engine import SessionEngine
 from pilothouse.journal.sqlite import SqliteJournal
 from pilothouse.protocol.messages import decode_lines
 from pilothouse.settings import load
-from pilothouse.testing.scripted_cli import ScriptedCLI
+from pilothouse_sim.scripted_cli import ScriptedCLI
 
 PROMPT = "go"
 PER_SECOND = 10

@@ -15,7 +15,7 @@ from pathlib import Path
 import harness
 
 LIMIT = "import asyncio, msgspec, sys; print('ready', flush=True); sys.stdin.read()"
-SIMULATOR = "from pilothouse.simulator.main import main; raise SystemExit(main())"
+SIMULATOR = "from pilothouse_sim.simulator.main import main; raise SystemExit(main())"
 TALKING = ("-p", "--output-format=stream-json", "--input-format=stream-json", "--verbose")
 INITIALIZE = {
     "type": "control_request",

@@ -101,7 +101,7 @@ fetch_clis() {
   export PILOTHOUSE_CACHE="${PILOTHOUSE_CACHE:-$ROOT/.cache/clis}"
   find_node
   export PILOTHOUSE_NODE="$NODE"
-  "$PY" -m pilothouse.testing.real_cli --cache "$PILOTHOUSE_CACHE" >/dev/null
+  "$PY" -m pilothouse_sim.real_cli --cache "$PILOTHOUSE_CACHE" >/dev/null
 }
 
 # Sets NODE and NPM: the machine's own where all that needs them runs on it (the MCP Inspector asks
@@ -126,7 +126,7 @@ process.exit(major > 20 || (major === 20 && minor >= 10) ? 0 : 1)' >/dev/null 2>
 
 # The official TypeScript SDK, without the CLIs that it would bring along.
 fetch_typescript() {
-  install_packages "the TypeScript SDK" tests/simulator/sdks/typescript .cache/typescript
+  install_packages "the TypeScript SDK" tests/sim/simulator/sdks/typescript .cache/typescript
 }
 
 # The command line of the MCP Inspector.

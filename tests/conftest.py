@@ -8,7 +8,7 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
-from pilothouse.testing.isolation import enter_network_namespace
+from pilothouse_sim.isolation import enter_network_namespace
 
 IN_CI = os.environ.get("CI") == "true"
 PROVING = os.environ.get("PILOTHOUSE_PROVE") == "1"

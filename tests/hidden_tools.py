@@ -6,7 +6,7 @@ import asyncio
 import os
 from pathlib import Path
 
-from pilothouse.testing.scenario import Reply, reply, tool
+from pilothouse_sim.scenario import Reply, reply, tool
 from tests.transport.children import DEADLINE, guard_pid
 
 _STAYS = "trap '' HUP INT TERM; echo $$ >> hidden; exec sleep 1000"

@@ -11,7 +11,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 from socket import gethostname
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 import pytest
 
@@ -27,6 +27,7 @@ from pilothouse.journal.sqlite import SqliteJournal
 from pilothouse.server import upkeep
 from pilothouse.server.runtime import Running
 from pilothouse.settings import Settings
+from pilothouse.simulator_program import RECORDER
 
 
 @pytest.fixture
@@ -82,14 +83,28 @@ def test_without_a_command_it_says_which_there_are(capsys: pytest.CaptureFixture
     assert listed in capsys.readouterr().err
 
 
-def test_record_says_what_it_needs(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as left:
-        main(["record"])
-    assert left.value.code == 2
-    assert "pilothouse record -- claude" in capsys.readouterr().err
+def test_record_says_what_it_needs() -> None:
+    command = [sys.executable, "-m", "pilothouse", "record"]
+    recorder = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert recorder.returncode == 2
+    assert "pilothouse record -- claude" in recorder.stderr
 
 
-@pytest.mark.parametrize("command", ["record", "relay", "runner"])
+def test_record_is_left_to_the_recorder(monkeypatch: pytest.MonkeyPatch) -> None:
+    became: list[tuple[str, list[str]]] = []
+
+    def execv(program: str, command: list[str]) -> NoReturn:
+        became.append((program, command))
+        raise SystemExit(7)
+
+    monkeypatch.setattr("os.execv", execv)
+    words = ["--version", "--", "claude", "--help", "--", "x"]
+    with pytest.raises(SystemExit):
+        main(["record", *words])
+    assert became == [(sys.executable, [*RECORDER, *words])]
+
+
+@pytest.mark.parametrize("command", ["relay", "runner"])
 def test_what_stands_behind_a_program_of_its_own_is_left_to_it(
     command: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -35,8 +35,8 @@ from pilothouse.engine.machine import draw
 from pilothouse.protocol import ControlRequest, Initialize, Interrupt, UserMessage
 from pilothouse.protocol.system import SystemMessage
 from pilothouse.protocol.wire import JsonObject, members, tag_of
-from pilothouse.testing.scripted_cli import ScriptedCLI
 from pilothouse.transport import MemoryTransport
+from pilothouse_sim.scripted_cli import ScriptedCLI
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCS = ROOT / "docs"

@@ -15,9 +15,7 @@ from typing import get_args
 import msgspec
 import pytest
 
-from pilothouse.simulator.faults import Faults
-from pilothouse.simulator.flags import Launch
-from pilothouse.testing import (
+from pilothouse_sim import (
     AnyReply,
     ApiError,
     Broken,
@@ -28,14 +26,16 @@ from pilothouse.testing import (
     Usage,
     When,
 )
-from pilothouse.testing.cassettes import read
+from pilothouse_sim.cassettes import read
+from pilothouse_sim.simulator.faults import Faults
+from pilothouse_sim.simulator.flags import Launch
 from tests.real.desk import CACHE, NEWEST
 from tests.test_docs import EXAMPLES, Example, page
 
 ROOT = Path(__file__).resolve().parent.parent
 PROJECTS = sorted(path.parent for path in ROOT.glob("examples/*/pyproject.toml"))
 SHOWN = [each for each in EXAMPLES if "\ndef test_" in each.code]
-PLUGINS = ("-p", "no:pilothouse", "-p", "pilothouse.testing.plugin")
+PLUGINS = ("-p", "no:pilothouse", "-p", "pilothouse_sim.plugin")
 # What a user need not have.
 WITHOUT = ("-p", "no:asyncio", "-p", "no:anyio", "-p", "no:cacheprovider")
 DEADLINE = 200
@@ -126,15 +126,17 @@ def test_every_flag_that_does_something_is_documented():
 
 
 def test_every_setting_of_the_simulator_is_documented():
-    sources = "".join(path.read_text() for path in ROOT.glob("src/pilothouse/simulator/**/*.py"))
+    sources = "".join(
+        path.read_text() for path in ROOT.glob("src/pilothouse_sim/simulator/**/*.py")
+    )
     settings = set(re.findall(r"PILOTHOUSE_[A-Z_]+", sources)) - {"PILOTHOUSE_VERSION"}
     for name in ("howto-simulator.md", "reference.md"):
         assert [each for each in settings if f"`{each}`" not in page(name)] == []
 
 
 def test_every_public_name_for_tests_is_in_the_reference():
-    import pilothouse.testing
+    import pilothouse_sim
 
     text = page("reference.md")
-    names = pilothouse.testing.__all__
+    names = pilothouse_sim.__all__
     assert [name for name in names if not re.search(rf"`[^`]*\b{name}\b[^`]*`", text)] == []

@@ -6,10 +6,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import pilothouse
+import pilothouse_sim
 from tests.real.conftest import EVERY_VERSION
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -56,8 +58,10 @@ def test_importing_the_package_does_not_import(module: str):
     assert module not in loaded
 
 
-def test_the_type_marker_is_packaged():
-    assert (Path(pilothouse.__file__).parent / "py.typed").is_file()
+@pytest.mark.parametrize("package", [pilothouse, pilothouse_sim], ids=lambda each: each.__name__)
+def test_the_type_marker_is_packaged(package: ModuleType):
+    assert package.__file__
+    assert (Path(package.__file__).parent / "py.typed").is_file()
 
 
 @pytest.mark.parametrize("command", ["./scripts/start", "./scripts/test"])

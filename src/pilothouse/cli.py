@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from pilothouse import __version__
 from pilothouse.errors import PilothouseError, UsageError
@@ -20,7 +20,6 @@ __all__ = ["main"]
 
 # Their flags, and those of the commands they run, are theirs to tell apart.
 PROGRAMS = {
-    "record": "pilothouse.testing.recording",
     "relay": "pilothouse.relay.main",
     "runner": "pilothouse.runner.main",
 }
@@ -32,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; the exit code is 0 where nothing is wrong."""
     words = sys.argv[1:] if arguments is None else list(arguments)
     try:
+        if words and words[0] == "record":
+            _record(words[1:])
         if words and words[0] in PROGRAMS:
             return int(import_module(PROGRAMS[words[0]]).main(words[1:]))
         chosen = _parser().parse_args(words)
@@ -42,6 +43,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # Whoever read our output has seen enough.
         _forget_stdout()
         return 1
+
+
+def _record(words: Sequence[str]) -> NoReturn:
+    """Become the recorder, which is a program of the simulator's."""
+    from pilothouse.simulator_program import RECORDER
+
+    os.execv(RECORDER[0], [*RECORDER, *words])
 
 
 def _tell(line: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -9,24 +11,28 @@ from pathlib import Path
 from pilothouse import (
     Allow,
     Client,
+    Options,
     PermissionRequest,
     ResultMessage,
     StreamEvent,
     Turn,
 )
-from pilothouse.testing.clis import Room, SimulatedCLI
-from pilothouse.testing.scenario import Scenario, reply, text, tool
+from pilothouse.simulator_program import write_simulator
 
 __all__ = ["demonstrate"]
 
 PROMPT = "Leave me a note."
 NOTE = "note.txt"
-SCENARIO = Scenario(
-    replies=[
-        reply(tool("Bash", command=f"echo 'All is well.' > {NOTE}", description="Write a note")),
-        reply(text(f"The note is in {NOTE}.", chunk=8)),
+COMMAND = {"command": f"echo 'All is well.' > {NOTE}", "description": "Write a note"}
+SCENARIO = {
+    "replies": [
+        {"type": "reply", "steps": [{"type": "tool", "name": "Bash", "input": COMMAND}]},
+        {
+            "type": "reply",
+            "steps": [{"type": "text", "text": f"The note is in {NOTE}.", "chunk": 8}],
+        },
     ]
-)
+}
 
 
 async def demonstrate(show: Callable[[str], None]) -> Turn:
@@ -38,8 +44,16 @@ async def demonstrate(show: Callable[[str], None]) -> Turn:
         return Allow()
 
     with tempfile.TemporaryDirectory(prefix="pilothouse-demo-") as folder:
-        cli = SimulatedCLI(Room(Path(folder)), SCENARIO)
-        options = cli.options(on_permission=decide, include_partial_messages=True)
+        home, project = Path(folder), Path(folder) / "project"
+        project.mkdir()
+        options = Options(
+            cli_path=write_simulator(home / "bin", {}),
+            cwd=project,
+            env=_environment(home),
+            inherit_env=False,
+            on_permission=decide,
+            include_partial_messages=True,
+        )
         async with Client(options) as client:
             show(f"  session    {client.session_id}")
             show(f"  prompt     {PROMPT}")
@@ -50,6 +64,20 @@ async def demonstrate(show: Callable[[str], None]) -> Turn:
                 elif isinstance(event, ResultMessage):
                     break
             turn = await prompt
-        show(f"  {NOTE}   {(cli.cwd / NOTE).read_text()!r}")
+        show(f"  {NOTE}   {(project / NOTE).read_text()!r}")
     show(f"  turn       {turn.outcome}, {turn.text!r}, ${turn.cost_usd:.4f} (not real money)")
     return turn
+
+
+def _environment(home: Path) -> dict[str, str]:
+    """The whole environment of the simulator: a home of its own, and what its model says."""
+    scenario = home / "scenario.json"
+    scenario.write_text(json.dumps(SCENARIO))
+    return {
+        "PATH": os.environ.get("PATH", os.defpath),
+        "HOME": str(home),
+        "CLAUDE_CONFIG_DIR": str(home / ".claude"),
+        "LANG": "C.UTF-8",
+        "TMPDIR": tempfile.gettempdir(),
+        "PILOTHOUSE_SCENARIO": str(scenario),
+    }

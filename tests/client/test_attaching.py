@@ -14,7 +14,7 @@ from pilothouse.client.seams import Past
 from pilothouse.client.turns import TurnTracker
 from pilothouse.errors import InvalidOption, UsageError
 from pilothouse.protocol import ControlRequest, Initialize, InitializeResult, decode
-from pilothouse.testing.scripted_cli import GREETING, ScriptedCLI
+from pilothouse_sim.scripted_cli import GREETING, ScriptedCLI
 
 DEADLINE = 10.0
 

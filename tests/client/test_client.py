@@ -28,8 +28,8 @@ from pilothouse import (
     UserMessage,
 )
 from pilothouse.protocol import ControlResponse, Message
-from pilothouse.testing.scripted_cli import ScriptedCLI
 from pilothouse.transport.base import LONGEST_LINE
+from pilothouse_sim.scripted_cli import ScriptedCLI
 
 DEADLINE = 10.0
 BASH = {"tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": "t1"}

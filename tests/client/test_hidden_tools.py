@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pilothouse import Allow, Client, SessionEnded
-from pilothouse.testing.plugin import SimulatedCLIMaker
+from pilothouse_sim.plugin import SimulatedCLIMaker
 from tests.hidden_tools import HIDING, guards, hidden
 from tests.transport.children import DEADLINE, alive, gone
 

@@ -14,11 +14,11 @@ import pytest
 import pytest_asyncio
 
 from pilothouse import Client, ElicitationAnswer, ElicitationRequest, Options
-from pilothouse.testing.clis import RealCLI, Room
-from pilothouse.testing.scenario import AnyReply, ModelRequest, Reply, Scenario, computed
-from pilothouse.testing.scenario import reply as says
-from pilothouse.testing.scenario import tool as calls
-from pilothouse.testing.served_model import ServedModel
+from pilothouse_sim.clis import RealCLI, Room
+from pilothouse_sim.scenario import AnyReply, ModelRequest, Reply, Scenario, computed
+from pilothouse_sim.scenario import reply as says
+from pilothouse_sim.scenario import tool as calls
+from pilothouse_sim.served_model import ServedModel
 from tests.questions import COLOUR
 from tests.real.answering import Handler
 from tests.real.desk import CACHE, NEWEST

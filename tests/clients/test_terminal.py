@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.testing.clis import RealCLI
-from pilothouse.testing.plugin import RealCLIMaker
-from pilothouse.testing.scenario import reply, tool
+from pilothouse_sim.clis import RealCLI
+from pilothouse_sim.plugin import RealCLIMaker
+from pilothouse_sim.scenario import reply, tool
 from tests.real.desk import NEWEST
 from tests.server.conftest import DEADLINE, Machine
 from tests.server.killable import with_cli

@@ -11,13 +11,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from pilothouse.testing.real_cli import environment
-from pilothouse.testing.scripted_model import ScriptedModel
+from pilothouse_sim.real_cli import environment
+from pilothouse_sim.scripted_model import ScriptedModel
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pilothouse.testing.scenario import Scenario
+    from pilothouse_sim.scenario import Scenario
 
 Message = dict[str, Any]
 Answers = dict[str, Callable[[Message], Message | None]]

@@ -21,9 +21,9 @@ from typing import Any
 
 from rawcli import Message, RawCli, allow, deny
 
-from pilothouse.testing.isolation import enter_network_namespace
-from pilothouse.testing.real_cli import CLI_WHEELS, fetch
-from pilothouse.testing.scenario import (
+from pilothouse_sim.isolation import enter_network_namespace
+from pilothouse_sim.real_cli import CLI_WHEELS, fetch
+from pilothouse_sim.scenario import (
     ApiError,
     Branch,
     Broken,

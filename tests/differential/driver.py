@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from pilothouse.testing.real_cli import environment
-from pilothouse.testing.scenario import Scenario, save
-from pilothouse.testing.scripted_model import ScriptedModel
+from pilothouse_sim.real_cli import environment
+from pilothouse_sim.scenario import Scenario, save
+from pilothouse_sim.scripted_model import ScriptedModel
 from tests.data.rawcli import ARGUMENTS, Answers, Message, RawProcess
 
 __all__ = [
@@ -160,7 +160,7 @@ class SimulatedPlayer:
     """The simulator, as an executable of its own."""
 
     def __init__(self, patience: float = PATIENCE) -> None:
-        self.command: Sequence[str | Path] = (sys.executable, "-m", "pilothouse.simulator")
+        self.command: Sequence[str | Path] = (sys.executable, "-m", "pilothouse_sim.simulator")
         self.patience = patience
 
     @asynccontextmanager

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from pilothouse.testing.scenario import AnyReply, Branch, Scenario, ToolCall, tool
+from pilothouse_sim.scenario import AnyReply, Branch, Scenario, ToolCall, tool
 from tests.data.rawcli import ARGUMENTS, Message, allow, deny
 from tests.differential.driver import Cli
 

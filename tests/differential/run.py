@@ -22,8 +22,8 @@ from typing import Any
 
 import msgspec
 
-from pilothouse.testing.isolation import enter_network_namespace
-from pilothouse.testing.real_cli import fetch
+from pilothouse_sim.isolation import enter_network_namespace
+from pilothouse_sim.real_cli import fetch
 from tests.differential import catalogue
 from tests.differential.compare import (
     Difference,

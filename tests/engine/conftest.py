@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from pilothouse.testing.plugin import RealCLIMaker, SimulatedCLIMaker
+from pilothouse_sim.plugin import RealCLIMaker, SimulatedCLIMaker
 from tests.conftest import PROVING
 from tests.engine.house import DIALLING, House
 

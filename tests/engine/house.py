@@ -21,8 +21,8 @@ from pilothouse.server.engines import open_with_doors
 from pilothouse.server.listening import address_of, bind
 from pilothouse.server.simulating import Choice
 from pilothouse.settings import Settings, load
-from pilothouse.testing.clis import RealCLI, SimulatedCLI
-from pilothouse.testing.plugin import NEWEST
+from pilothouse_sim.clis import RealCLI, SimulatedCLI
+from pilothouse_sim.plugin import NEWEST
 
 DEADLINE = 30.0
 

@@ -8,7 +8,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from pilothouse.protocol import ControlRequest
-from pilothouse.testing.scripted_cli import ScriptedCLI
+from pilothouse_sim.scripted_cli import ScriptedCLI
 
 if TYPE_CHECKING:
     from tests.engine.played import Stage

@@ -11,7 +11,7 @@ import pytest
 from pilothouse.api.answers import Allow
 from pilothouse.api.contract import Fork, Say, SessionOptions, Start
 from pilothouse.errors import BypassNotAllowed, DirectoryRefused, InvalidOption
-from pilothouse.testing.scenario import reply, tool
+from pilothouse_sim.scenario import reply, tool
 from tests.engine.conftest import Housing
 
 BYPASS: Any = "bypassPermissions"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pilothouse.errors import BypassNotAllowed, ControlError, ControlRefused
-from pilothouse.testing.scenario import reply, tool
+from pilothouse_sim.scenario import reply, tool
 from tests.engine.conftest import Housing
 from tests.engine.house import House
 from tests.engine.servers import PARROT, server

@@ -14,8 +14,8 @@ import pytest
 from pilothouse.api.answers import Allow
 from pilothouse.doors.dialect import SdkUrlTransport
 from pilothouse.errors import InvalidOption
-from pilothouse.testing.plugin import RealCLIMaker
-from pilothouse.testing.scenario import gate, reply, tool
+from pilothouse_sim.plugin import RealCLIMaker
+from pilothouse_sim.scenario import gate, reply, tool
 from tests.engine.conftest import Housing, housing
 from tests.engine.house import DEADLINE, DIALLING, House
 

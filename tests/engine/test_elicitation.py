@@ -9,7 +9,7 @@ import pytest
 from pilothouse.api.answers import Decline, Dismiss, Fill
 from pilothouse.api.contract import Question
 from pilothouse.errors import AnswerRefused
-from pilothouse.testing.scenario import reply, tool
+from pilothouse_sim.scenario import reply, tool
 from tests.engine.conftest import Housing
 from tests.engine.house import House
 from tests.engine.servers import CLERK, server

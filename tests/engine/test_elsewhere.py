@@ -11,7 +11,7 @@ import pytest
 
 from pilothouse.api.contract import Ask, Fork, Say, SessionOptions, Start
 from pilothouse.errors import DirectoryRefused, UnknownSession
-from pilothouse.testing.scenario import Branch, When, reply
+from pilothouse_sim.scenario import Branch, When, reply
 from tests.engine.conftest import Housing
 from tests.engine.house import DEADLINE, House
 

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from pilothouse.api.answers import Allow, ApprovePlan, Choose, ClearContext, Deny
 from pilothouse.api.contract import Say, Start, Status
 from pilothouse.errors import QuestionSettled, TooManySessions
-from pilothouse.testing.scenario import Branch, Reply, When, gate, reply, tool
+from pilothouse_sim.scenario import Branch, Reply, When, gate, reply, tool
 from tests.engine.conftest import Housing
 from tests.engine.house import House
 

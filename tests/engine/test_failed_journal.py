@@ -12,7 +12,7 @@ import pytest
 from pilothouse.api.contract import Say
 from pilothouse.errors import JournalError
 from pilothouse.faces.http.endpoints import ENDPOINTS
-from pilothouse.testing.scenario import reply, tool
+from pilothouse_sim.scenario import reply, tool
 from tests.engine.conftest import Housing
 from tests.engine.house import DEADLINE, House
 from tests.faces.http.serving import calling, make_app

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pilothouse.engine import scribe
-from pilothouse.testing.plugin import SimulatedCLIMaker
+from pilothouse_sim.plugin import SimulatedCLIMaker
 from tests.engine.conftest import housing
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from pilothouse.api.contract import Fork, SessionOptions
 from pilothouse.errors import NotNow
-from pilothouse.testing.scenario import Branch, When, gate, reply
+from pilothouse_sim.scenario import Branch, When, gate, reply
 from tests.engine.conftest import Housing
 from tests.engine.house import House
 

@@ -40,8 +40,8 @@ from pilothouse.errors import (
     UsageError,
 )
 from pilothouse.remote import RemoteEngine
-from pilothouse.testing.plugin import SimulatedCLIMaker
-from pilothouse.testing.scenario import reply, tool
+from pilothouse_sim.plugin import SimulatedCLIMaker
+from pilothouse_sim.scenario import reply, tool
 from tests.engine.conftest import housing
 from tests.engine.house import DEADLINE, House
 from tests.faces.http.serving import TOKEN, make_app, served

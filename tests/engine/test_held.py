@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pilothouse.testing.scenario import gate, reply, text
+from pilothouse_sim.scenario import gate, reply, text
 from tests.engine.conftest import Housing
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from pilothouse.api.answers import Allow
-from pilothouse.testing.plugin import SimulatedCLIMaker
-from pilothouse.testing.scenario import Branch, When, reply
+from pilothouse_sim.plugin import SimulatedCLIMaker
+from pilothouse_sim.scenario import Branch, When, reply
 from tests.engine.conftest import housing
 from tests.hidden_tools import HIDING, guards, hidden
 from tests.transport.children import alive, gone

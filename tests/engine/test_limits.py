@@ -19,7 +19,7 @@ from pilothouse.errors import (
     SessionTaken,
     UsageError,
 )
-from pilothouse.testing.scenario import gate, reply
+from pilothouse_sim.scenario import gate, reply
 from tests.engine.conftest import Housing
 from tests.engine.house import DEADLINE
 

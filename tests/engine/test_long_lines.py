@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.testing.plugin import SimulatedCLIMaker
-from pilothouse.testing.scenario import Branch, When, reply
 from pilothouse.transport.base import LONGEST_LINE
+from pilothouse_sim.plugin import SimulatedCLIMaker
+from pilothouse_sim.scenario import Branch, When, reply
 from tests.engine.conftest import housing
 
 LONG = "x" * LONGEST_LINE

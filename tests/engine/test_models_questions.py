@@ -8,7 +8,7 @@ import pytest
 
 from pilothouse.api.answers import Allow, Choose, Deny, Skip
 from pilothouse.errors import AnswerRefused
-from pilothouse.testing.scenario import reply, tool
+from pilothouse_sim.scenario import reply, tool
 from tests.engine.conftest import Housing
 from tests.engine.house import House
 from tests.questions import COLOUR, TOPPINGS

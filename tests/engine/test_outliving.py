@@ -22,7 +22,7 @@ from pilothouse.relay.framing import Frame, Kind
 from pilothouse.relay.refusals import Refusal
 from pilothouse.relay.registry import started_at
 from pilothouse.server.engines import KEY_NAME, SOCKET_NAME
-from pilothouse.testing.scenario import Branch, Reply, When, gate, reply, tool
+from pilothouse_sim.scenario import Branch, Reply, When, gate, reply, tool
 from tests.engine.conftest import Housing
 from tests.engine.house import DEADLINE, House, opened
 

@@ -18,7 +18,7 @@ from pilothouse.api.answers import (
 from pilothouse.api.contract import Question
 from pilothouse.engine.session import Session
 from pilothouse.errors import AnswerRefused, BypassNotAllowed, NotNow, QuestionSettled
-from pilothouse.testing.scenario import Branch, Reply, When, reply, tool
+from pilothouse_sim.scenario import Branch, Reply, When, reply, tool
 from tests.engine.conftest import Housing
 from tests.engine.house import House
 

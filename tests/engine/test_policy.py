@@ -10,7 +10,7 @@ import pytest
 from pilothouse.api.answers import Allow
 from pilothouse.engine.policy import Rule, parsing, policy
 from pilothouse.errors import PolicyError
-from pilothouse.testing.scenario import reply, tool
+from pilothouse_sim.scenario import reply, tool
 from tests.engine.conftest import Housing
 
 TOUCH = reply(tool("Bash", command="touch made", description="Make it"))

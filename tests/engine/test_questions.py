@@ -8,7 +8,7 @@ import pytest
 
 from pilothouse.api.answers import Allow, Deny, Skip
 from pilothouse.errors import AnswerRefused, QuestionSettled, UnknownQuestion
-from pilothouse.testing.scenario import ToolCall, reply, tool
+from pilothouse_sim.scenario import ToolCall, reply, tool
 from tests.engine.conftest import Housing
 
 

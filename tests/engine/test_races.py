@@ -9,7 +9,7 @@ import pytest
 from pilothouse.api.answers import Allow, Deny
 from pilothouse.api.contract import Fork, Say
 from pilothouse.engine import session
-from pilothouse.testing.scenario import Branch, Reply, When, gate, reply, tool
+from pilothouse_sim.scenario import Branch, Reply, When, gate, reply, tool
 from tests.engine.conftest import Housing
 from tests.engine.house import DEADLINE
 

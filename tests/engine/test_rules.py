@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pilothouse.api.answers import Allow
-from pilothouse.testing.scenario import reply, tool
+from pilothouse_sim.scenario import reply, tool
 from tests.engine.conftest import Housing
 
 MAKE = reply(tool("Bash", command="touch 'a, (b' made", description="Make it"))

@@ -10,7 +10,7 @@ import pytest
 from pilothouse.api.answers import Allow
 from pilothouse.api.contract import Say
 from pilothouse.errors import ControlError, NotNow, UnknownPrompt
-from pilothouse.testing.scenario import gate, reply, tool
+from pilothouse_sim.scenario import gate, reply, tool
 from tests.engine.conftest import Housing
 from tests.engine.house import DIALLING, House
 from tests.real.held import HeldCommand

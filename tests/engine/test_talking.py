@@ -9,7 +9,7 @@ import pytest
 from pilothouse.api.answers import Allow
 from pilothouse.api.contract import Fork, Say, Start
 from pilothouse.errors import InvalidOption, UnknownSession
-from pilothouse.testing.scenario import ApiError, Branch, When, gate, reply, tool
+from pilothouse_sim.scenario import ApiError, Branch, When, gate, reply, tool
 from tests.engine.conftest import Housing
 
 NOTE = reply(tool("Bash", command="echo hello > note.txt", description="Leave a note"))

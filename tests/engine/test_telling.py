@@ -8,7 +8,7 @@ from contextlib import aclosing
 import pytest
 
 from pilothouse.api.answers import Allow, Deny
-from pilothouse.testing.scenario import ApiError, Branch, When, gate, reply, tool
+from pilothouse_sim.scenario import ApiError, Branch, When, gate, reply, tool
 from tests.engine.conftest import Housing
 from tests.engine.house import DEADLINE
 from tests.real.held import HeldCommand

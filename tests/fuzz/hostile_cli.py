@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from pilothouse.protocol import ControlRequest
-from pilothouse.testing.scripted_cli import GREETING, ScriptedCLI
 from pilothouse.transport import TransportClosed
+from pilothouse_sim.scripted_cli import GREETING, ScriptedCLI
 
 ANSWERS = [
     b"null",

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
-from pilothouse.testing.clis import RealCLI
+from pilothouse_sim.clis import RealCLI
 from tests.real.desk import DEADLINE
 
 ROWS, COLUMNS = 40, 120

@@ -10,9 +10,9 @@ import pytest
 
 from pilothouse import Client
 from pilothouse.history import Found, History
-from pilothouse.testing.clis import RealCLI, Room, SimulatedCLI, scenario_from
-from pilothouse.testing.scenario import reply, tool
-from pilothouse.testing.served_model import ServedModel
+from pilothouse_sim.clis import RealCLI, Room, SimulatedCLI, scenario_from
+from pilothouse_sim.scenario import reply, tool
+from pilothouse_sim.served_model import ServedModel
 from tests.history.terminal import terminal
 from tests.real.desk import CACHE, DEADLINE, NEWEST, VERSIONS
 

@@ -29,7 +29,7 @@ from pilothouse.api.contract import (
 from pilothouse.relay import registry
 from pilothouse.relay.registry import Found
 from pilothouse.remote import RemoteEngine
-from pilothouse.testing.clis import RealCLI, SimulatedCLI
+from pilothouse_sim.clis import RealCLI, SimulatedCLI
 from tests.server.killable import DEADLINE, MARK, Server
 from tests.transport.children import gone
 

@@ -19,8 +19,8 @@ from pilothouse.relay.refusals import HEADER, Refusal
 from pilothouse.runner import messages
 from pilothouse.runner.main import REFUSED
 from pilothouse.runner.messages import Hello, RunGone, RunTold, Welcome
-from pilothouse.testing.plugin import SimulatedCLIMaker
-from pilothouse.testing.scenario import Reply, gate, reply
+from pilothouse_sim.plugin import SimulatedCLIMaker
+from pilothouse_sim.scenario import Reply, gate, reply
 from tests.command_lines import showing
 from tests.server.killable import until
 from tests.transport.children import alive, gone

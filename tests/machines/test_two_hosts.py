@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from pilothouse.api.contract import Say, Status
-from pilothouse.testing.clis import RealCLI, SimulatedCLI
-from pilothouse.testing.plugin import RealCLIMaker, SimulatedCLIMaker
-from pilothouse.testing.scenario import Branch, Reply, ToolCall, When, gate, reply, text, tool
+from pilothouse_sim.clis import RealCLI, SimulatedCLI
+from pilothouse_sim.plugin import RealCLIMaker, SimulatedCLIMaker
+from pilothouse_sim.scenario import Branch, Reply, ToolCall, When, gate, reply, text, tool
 from tests.server.certificates import certificate
 from tests.server.killable import DEADLINE, until
 from tests.server.test_restarts import Overheard, is_partial, overheard

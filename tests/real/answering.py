@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pilothouse.testing.scenario import ModelRequest, ToolCall, tool
+from pilothouse_sim.scenario import ModelRequest, ToolCall, tool
 from tests.real.desk import Desk
 
 

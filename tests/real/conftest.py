@@ -15,8 +15,8 @@ from zlib import crc32
 
 import pytest
 
-from pilothouse.testing.scenario import AnyReply, Scenario
-from pilothouse.testing.scripted_model import ScriptedModel
+from pilothouse_sim.scenario import AnyReply, Scenario
+from pilothouse_sim.scripted_model import ScriptedModel
 from tests.conftest import PROVING
 from tests.real.desk import CACHE, NEWEST, VERSIONS, Desk, Setup
 from tests.real.dialling import BUILDS, NATIVE, NODE, OLD

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from pilothouse import Client, Options
-from pilothouse.testing.real_cli import environment
-from pilothouse.testing.scripted_model import ScriptedModel
+from pilothouse_sim.real_cli import environment
+from pilothouse_sim.scripted_model import ScriptedModel
 
 NEWEST = "2.1.325"
 VERSIONS = ("2.1.325", "2.1.119", "2.1.37")

@@ -17,9 +17,9 @@ from pilothouse.doors.door import Doors
 from pilothouse.doors.listening import serve
 from pilothouse.doors.tokens import Keyring
 from pilothouse.protocol import Initialize
-from pilothouse.testing.real_cli import environment
-from pilothouse.testing.scenario import Scenario
-from pilothouse.testing.scripted_model import ScriptedModel
+from pilothouse_sim.real_cli import environment
+from pilothouse_sim.scenario import Scenario
+from pilothouse_sim.scripted_model import ScriptedModel
 from tests.real.desk import CACHE
 
 NATIVE, OLD, NODE = "2.1.119", "2.1.37", "2.1.37-node"

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pilothouse import Allow, Client, PermissionRequest
 from pilothouse.protocol import ControlResponse
-from pilothouse.testing.scenario import ModelRequest, ToolCall, tool
+from pilothouse_sim.scenario import ModelRequest, ToolCall, tool
 from tests.real.desk import Desk
 
 E = TypeVar("E")

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from pilothouse import Allow, Client, Options, PermissionRequest
-from pilothouse.testing.real_cli import environment
+from pilothouse_sim.real_cli import environment
 
 
 def tell(what: object) -> None:

@@ -12,13 +12,13 @@ from typing import Any
 from pilothouse import Allow, Answers, Client, Hooks, Options, ToolServer, tool
 from pilothouse.protocol import PreToolUseHookInput
 from pilothouse.protocol.wire import Kept
-from pilothouse.simulator.cassette import write_player
-from pilothouse.testing.cassettes import Cassette, read
-from pilothouse.testing.real_cli import environment
-from pilothouse.testing.recording import write_launcher
-from pilothouse.testing.rewriting import encoded_path
-from pilothouse.testing.scenario import AnyReply, reply
-from pilothouse.testing.scenario import tool as call
+from pilothouse_sim.cassettes import Cassette, read
+from pilothouse_sim.real_cli import environment
+from pilothouse_sim.recording import write_launcher
+from pilothouse_sim.rewriting import encoded_path
+from pilothouse_sim.scenario import AnyReply, reply
+from pilothouse_sim.scenario import tool as call
+from pilothouse_sim.simulator.cassette import write_player
 from tests.real.answering import Handler, bash
 from tests.real.desk import CACHE, DEADLINE, Setup, newest
 

@@ -45,7 +45,7 @@ from pilothouse.protocol import (
     TaskStartedMessage,
 )
 from pilothouse.protocol.host_requests import CLIENT_REQUESTS
-from pilothouse.testing.scenario import ModelRequest, Reply, computed, gate, reply, tool
+from pilothouse_sim.scenario import ModelRequest, Reply, computed, gate, reply, tool
 from tests.real.desk import DEADLINE, VERSIONS, Desk, Setup, newest
 from tests.real.held import HeldCommand, allow, next_of, unread
 

@@ -7,8 +7,8 @@ import sys
 from typing import Any
 
 from pilothouse import Client, ElicitationAnswer, ElicitationRequest, WaitingOn
-from pilothouse.testing.scenario import reply
-from pilothouse.testing.scenario import tool as call
+from pilothouse_sim.scenario import reply
+from pilothouse_sim.scenario import tool as call
 from tests.real.answering import Handler, Holding, result_blocks, results
 from tests.real.desk import DEADLINE, Desk, Setup
 

@@ -18,7 +18,7 @@ from pilothouse import (
     StreamEvent,
     Unsupported,
 )
-from pilothouse.testing.scenario import ApiError, Text, gate, reply, text, tool
+from pilothouse_sim.scenario import ApiError, Text, gate, reply, text, tool
 from tests.real.desk import DEADLINE, Setup
 from tests.real.held import HeldCommand, allow, conversation
 

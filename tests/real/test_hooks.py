@@ -29,7 +29,7 @@ from pilothouse.protocol import (
     StopHookInput,
     UserPromptSubmitHookInput,
 )
-from pilothouse.testing.scenario import reply
+from pilothouse_sim.scenario import reply
 from tests.real.answering import Handler, Holding, bash, conversation, results
 from tests.real.desk import DEADLINE, NEWEST, Setup
 

@@ -18,7 +18,7 @@ from pilothouse import (
     WaitingOn,
 )
 from pilothouse.protocol import ControlCancelRequest
-from pilothouse.testing.scenario import gate, reply, text, tool
+from pilothouse_sim.scenario import gate, reply, text, tool
 from tests.real.desk import DEADLINE, NEWEST, Setup
 from tests.real.held import HeldCommand, allow, conversation, unread
 

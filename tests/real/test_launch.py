@@ -24,7 +24,7 @@ from pilothouse import (
     image,
 )
 from pilothouse.client.launch import ENCLOSING_SESSION
-from pilothouse.testing.scenario import ModelRequest, reply, tool
+from pilothouse_sim.scenario import ModelRequest, reply, tool
 from tests.command_lines import showing
 from tests.real.desk import DEADLINE, VERSIONS, Desk, Setup, older
 from tests.real.held import allow, next_of

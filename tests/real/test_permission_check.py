@@ -16,8 +16,8 @@ import pytest
 from pilothouse.api.answers import Allow, ApprovePlan, Choose, Deny
 from pilothouse.api.contract import Question
 from pilothouse.remote import RemoteEngine
-from pilothouse.testing.real_cli import environment
-from pilothouse.testing.scenario import ToolCall, computed, reply, tool
+from pilothouse_sim.real_cli import environment
+from pilothouse_sim.scenario import ToolCall, computed, reply, tool
 from tests.real.answering import bash, conversation, results
 from tests.real.desk import CACHE, DEADLINE, Desk, Setup, newest
 from tests.real.test_plans import PLAN, write_plan

@@ -34,8 +34,8 @@ from pilothouse.protocol import (
     SetMode,
     UnknownUpdate,
 )
-from pilothouse.testing.scenario import reply
-from pilothouse.testing.scenario import tool as call
+from pilothouse_sim.scenario import reply
+from pilothouse_sim.scenario import tool as call
 from tests.real.answering import Handler, bash, conversation, results
 from tests.real.desk import DEADLINE, NEWEST, Desk, Setup, newest
 

@@ -18,7 +18,7 @@ from pilothouse import (
     RejectPlan,
     RevisePlan,
 )
-from pilothouse.testing.scenario import ModelRequest, Reply, computed, reply, tool
+from pilothouse_sim.scenario import ModelRequest, Reply, computed, reply, tool
 from tests.real.answering import Handler, bash, results
 from tests.real.desk import DEADLINE, NEWEST, Setup
 

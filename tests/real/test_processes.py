@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.testing.scenario import gate, reply, tool
+from pilothouse_sim.scenario import gate, reply, tool
 from tests.real.desk import CACHE, DEADLINE, Desk, Setup
 from tests.real.held import HeldCommand
 

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from pilothouse import ResultMessage, SessionEnded, query, run
-from pilothouse.testing.scenario import ApiError, Branch, Scenario, When, gate, reply, tool
-from pilothouse.testing.scripted_model import ScriptedModel
+from pilothouse_sim.scenario import ApiError, Branch, Scenario, When, gate, reply, tool
+from pilothouse_sim.scripted_model import ScriptedModel
 from tests.real.desk import DEADLINE, NEWEST, Desk, Setup
 from tests.real.held import HeldCommand, allow
 

@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from pilothouse import Allow, Answers, Deny, QuestionRequest, Skip
-from pilothouse.testing.scenario import reply, tool
+from pilothouse_sim.scenario import reply, tool
 from tests.questions import COLOUR, TOPPINGS
 from tests.real.answering import Handler, results
 from tests.real.desk import DEADLINE, NEWEST, Desk, Setup

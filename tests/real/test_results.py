@@ -8,7 +8,7 @@ from typing import Any
 
 from pilothouse import AssistantMessage, ResultMessage, StreamEvent, Turn
 from pilothouse.protocol import ApiRetryMessage
-from pilothouse.testing.scenario import (
+from pilothouse_sim.scenario import (
     ApiError,
     Broken,
     Usage,

@@ -26,8 +26,8 @@ from pilothouse import (
     UsageError,
 )
 from pilothouse.client.launch import prepare
-from pilothouse.testing.scenario import Raw, Step, gate, reply, text, tool
 from pilothouse.transport import StdioTransport
+from pilothouse_sim.scenario import Raw, Step, gate, reply, text, tool
 from tests.real.desk import DEADLINE, VERSIONS, Desk, Setup
 
 ODD_TEXTS = [

@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-from pilothouse.testing.real_cli import environment
-from pilothouse.testing.scenario import Scenario, reply, save, text, tool
-from pilothouse.testing.scripted_model import ScriptedModel
+from pilothouse_sim.real_cli import environment
+from pilothouse_sim.scenario import Scenario, reply, save, text, tool
+from pilothouse_sim.scripted_model import ScriptedModel
 from tests.real.desk import CACHE, DEADLINE
-from tests.simulator.harbour import CUT, Harbour, Message, Post, Visit
+from tests.sim.simulator.harbour import CUT, Harbour, Message, Post, Visit
 
 NEWER, OLDER = "2.1.119", "2.1.37"
 ARGUMENTS = (
@@ -105,7 +105,7 @@ def both(tmp_path: Path) -> Play:
 
         real, simulated = await asyncio.gather(
             observe("real", str(CACHE / version / "claude")),
-            observe("simulated", sys.executable, "-m", "pilothouse.simulator"),
+            observe("simulated", sys.executable, "-m", "pilothouse_sim.simulator"),
         )
         assert simulated == real
         return real

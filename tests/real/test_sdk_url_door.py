@@ -14,7 +14,7 @@ from pilothouse import Allow, Client, SessionEnded
 from pilothouse.client.versions import parse_version
 from pilothouse.doors.dialect import refuses
 from pilothouse.protocol import StreamEvent
-from pilothouse.testing.scenario import gate, reply, text
+from pilothouse_sim.scenario import gate, reply, text
 from tests.real.answering import Handler, bash
 from tests.real.desk import DEADLINE, NEWEST
 from tests.real.dialling import BUILDS, OLD, REPEATING, hall

@@ -12,7 +12,7 @@ import pytest
 
 from pilothouse import AssistantMessage, Client, SessionEnded, Turn
 from pilothouse.protocol import ConversationResetMessage
-from pilothouse.testing.scenario import reply
+from pilothouse_sim.scenario import reply
 from tests.real.desk import DEADLINE, NEWEST, Desk, Setup
 from tests.real.held import conversation, unread
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pilothouse import Hooks, PermissionRequest, Stalled, WaitingOn
-from pilothouse.testing.scenario import ApiError, gate, reply, text, tool
+from pilothouse_sim.scenario import ApiError, gate, reply, text, tool
 from tests.real.desk import DEADLINE, NEWEST, Setup
 from tests.real.held import HeldCommand, allow, next_of
 

@@ -23,8 +23,8 @@ from pilothouse import (
     ToolUseBlock,
     UserMessage,
 )
-from pilothouse.testing.real_cli import environment
-from pilothouse.testing.scenario import Text, reply, text, tool
+from pilothouse_sim.real_cli import environment
+from pilothouse_sim.scenario import Text, reply, text, tool
 from tests.real.desk import CACHE, DEADLINE, NEWEST, Desk, Setup, newest
 from tests.real.held import allow, conversation, unread
 

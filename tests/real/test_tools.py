@@ -20,8 +20,8 @@ from pilothouse import (
     tool,
 )
 from pilothouse.protocol import ControlCancelRequest, ControlRequest, McpMessage
-from pilothouse.testing.scenario import reply
-from pilothouse.testing.scenario import tool as call
+from pilothouse_sim.scenario import reply
+from pilothouse_sim.scenario import tool as call
 from tests.real.answering import Handler, Holding, conversation, result_blocks, results
 from tests.real.desk import DEADLINE, NEWEST, Desk, Setup
 from tests.real.held import unread

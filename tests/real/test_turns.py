@@ -25,7 +25,7 @@ from pilothouse.protocol import (
     TaskNotificationMessage,
     TaskStartedMessage,
 )
-from pilothouse.testing.scenario import (
+from pilothouse_sim.scenario import (
     Branch,
     Usage,
     When,

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from pilothouse.testing.real_cli import environment
-from pilothouse.testing.scenario import Scenario, reply, tool
+from pilothouse_sim.real_cli import environment
+from pilothouse_sim.scenario import Scenario, reply, tool
 from tests.data.rawcli import ARGUMENTS, Message, RawCli, allow
 from tests.real.desk import CACHE, DEADLINE, NEWEST, Setup
 

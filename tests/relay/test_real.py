@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from pilothouse.testing.clis import RealCLI
-from pilothouse.testing.plugin import RealCLIMaker
-from pilothouse.testing.scenario import reply, tool
+from pilothouse_sim.clis import RealCLI
+from pilothouse_sim.plugin import RealCLIMaker
+from pilothouse_sim.scenario import reply, tool
 from tests.relay.door import Door
 from tests.relay.running import Running, relay
 from tests.transport.children import gone

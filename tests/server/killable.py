@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pilothouse.relay import registry
 from pilothouse.relay.registry import Found
-from pilothouse.testing.clis import RealCLI, SimulatedCLI
+from pilothouse_sim.clis import RealCLI, SimulatedCLI
 
 DEADLINE = 60.0
 MARK = "PILOTHOUSE_TEST_MARK"

@@ -38,9 +38,9 @@ from pilothouse.relay.addresses import reachable
 from pilothouse.relay.registry import Found
 from pilothouse.remote import RemoteEngine
 from pilothouse.server.engines import SOCKET_NAME
-from pilothouse.testing.clis import SimulatedCLI
-from pilothouse.testing.plugin import SimulatedCLIMaker
-from pilothouse.testing.scenario import AnyReply, Branch, When, reply, text, tool
+from pilothouse_sim.clis import SimulatedCLI
+from pilothouse_sim.plugin import SimulatedCLIMaker
+from pilothouse_sim.scenario import AnyReply, Branch, When, reply, text, tool
 from tests.transport.children import alive, gone
 
 from .books import Books, known

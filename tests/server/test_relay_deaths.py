@@ -17,9 +17,9 @@ from pilothouse.errors import QuestionSettled
 from pilothouse.relay import registry
 from pilothouse.relay.registry import Found
 from pilothouse.server.engines import RELAYS_NAME
-from pilothouse.testing.clis import RealCLI, SimulatedCLI
-from pilothouse.testing.plugin import RealCLIMaker, SimulatedCLIMaker
-from pilothouse.testing.scenario import Branch, Reply, When, gate, reply, text, tool
+from pilothouse_sim.clis import RealCLI, SimulatedCLI
+from pilothouse_sim.plugin import RealCLIMaker, SimulatedCLIMaker
+from pilothouse_sim.scenario import Branch, Reply, When, gate, reply, text, tool
 from tests.engine.house import House
 from tests.transport.children import alive, gone
 

@@ -23,9 +23,9 @@ from pilothouse.api.contract import Event, Question, Say, Start, Status
 from pilothouse.errors import ServerError
 from pilothouse.relay import registry
 from pilothouse.remote import RemoteEngine
-from pilothouse.testing.clis import RealCLI, SimulatedCLI
-from pilothouse.testing.plugin import RealCLIMaker, SimulatedCLIMaker
-from pilothouse.testing.scenario import Reply, Step, Text, ToolCall, gate, reply, text, tool
+from pilothouse_sim.clis import RealCLI, SimulatedCLI
+from pilothouse_sim.plugin import RealCLIMaker, SimulatedCLIMaker
+from pilothouse_sim.scenario import Reply, Step, Text, ToolCall, gate, reply, text, tool
 
 from .killable import DEADLINE, Server, until, with_cli
 from .load import Lost

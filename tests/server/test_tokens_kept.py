@@ -18,9 +18,9 @@ from pilothouse.api.contract import SessionOptions, Start, Status
 from pilothouse.doors.tokens import Keyring
 from pilothouse.remote import RemoteEngine
 from pilothouse.server.engines import KEY_NAME
-from pilothouse.testing.clis import SimulatedCLI
-from pilothouse.testing.plugin import SimulatedCLIMaker
-from pilothouse.testing.scenario import reply, tool
+from pilothouse_sim.clis import SimulatedCLI
+from pilothouse_sim.plugin import SimulatedCLIMaker
+from pilothouse_sim.scenario import reply, tool
 
 from .killable import DEADLINE, MARK, Server, until, with_cli
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from release_notes import PROMPT, Notes, NotesFailed, reads_history, write_notes
 
-from pilothouse.testing import (
+from pilothouse_sim import (
     ApiError,
     CassetteMaker,
     RecordedCLI,

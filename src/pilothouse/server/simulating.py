@@ -11,6 +11,7 @@ from msgspec import structs
 from pilothouse.errors import ServerError
 from pilothouse.folders import make_private
 from pilothouse.settings import Settings
+from pilothouse.simulator_program import write_simulator
 
 from .runtime import usable
 
@@ -91,8 +92,6 @@ def _of_no_session(env: Mapping[str, str]) -> dict[str, str]:
 
 def _simulator(settings: Settings, env: Mapping[str, str], note: str) -> Choice:
     """The simulator, with a home of its own: nothing of the user's is read or written."""
-    from pilothouse.testing.executables import simulator_executable  # only it needs them
-
     folder = settings.state_dir / "simulated"
     home = folder / "home"
     config = home / ".claude"
@@ -102,7 +101,7 @@ def _simulator(settings: Settings, env: Mapping[str, str], note: str) -> Choice:
             make_private(each)
         # One that is there already may be open to others.
         folder.chmod(0o700)
-        cli = simulator_executable(folder / "bin", places)
+        cli = write_simulator(folder / "bin", places)
     own = structs.replace(settings, claude_config_dir=config, cli_path=str(cli), state_dir=folder)
     around = {**_without_credentials(_of_no_session(env)), **places}
     return Choice(True, cli, own, around, journal_path(settings, simulated=True), note)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pilothouse.testing.scenario import AnyReply, Branch, Scenario, When, gate, reply, tool
+from pilothouse_sim.scenario import AnyReply, Branch, Scenario, When, gate, reply, tool
 from tests.differential.driver import Cli, Scene
 from tests.differential.host import allow, bash, deny, script
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pilothouse.testing.scenario import gate, reply, text, thinking, tool
+from pilothouse_sim.scenario import gate, reply, text, thinking, tool
 from tests.data.rawcli import ARGUMENTS, Message
 from tests.differential.driver import Cli, Scene, own_uuid
 from tests.differential.host import (

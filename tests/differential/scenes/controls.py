@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from pilothouse.testing.scenario import Usage, gate, reply, tool
+from pilothouse_sim.scenario import Usage, gate, reply, tool
 from tests.differential.driver import Cli, Scene, own_uuid
 from tests.differential.host import (
     PARTIAL,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pilothouse.testing.scenario import (
+from pilothouse_sim.scenario import (
     AnyReply,
     ApiError,
     Branch,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pilothouse.testing.scenario import reply, tool
+from pilothouse_sim.scenario import reply, tool
 from tests.differential.driver import Scene
 from tests.differential.host import PARTIAL, allow, deny, put, script, turns
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, get_args
 
 from pilothouse.protocol.hooks import HookEvent
-from pilothouse.testing.scenario import Scenario, reply
+from pilothouse_sim.scenario import Scenario, reply
 from tests.data.rawcli import Message
 from tests.differential.driver import Cli, Scene
 from tests.differential.host import REPLAY, allow, bash, deny, initialized, is_ask, script, turns

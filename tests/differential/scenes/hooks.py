@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pilothouse.testing.scenario import ApiError, gate, reply, text, tool
+from pilothouse_sim.scenario import ApiError, gate, reply, text, tool
 from tests.data.rawcli import Message
 from tests.differential.driver import Cli, Scene
 from tests.differential.host import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Awaitable, Callable
 
-from pilothouse.testing.scenario import gate, reply
+from pilothouse_sim.scenario import gate, reply
 from tests.differential.driver import Cli, Scene
 from tests.differential.host import (
     PARTIAL,

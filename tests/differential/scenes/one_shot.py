@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pilothouse.testing.scenario import ApiError, Branch, When, reply
+from pilothouse_sim.scenario import ApiError, Branch, When, reply
 from tests.differential.driver import Cli, Scene
 from tests.differential.host import bash, script
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pilothouse.testing.scenario import reply, tool
+from pilothouse_sim.scenario import reply, tool
 from tests.data.rawcli import Message
 from tests.differential.driver import Cli, Scene
 from tests.differential.host import SILENT, allow, deny, script, turns

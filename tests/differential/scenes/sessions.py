@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from pilothouse.testing.scenario import Scenario, Usage, reply, tool
+from pilothouse_sim.scenario import Scenario, Usage, reply, tool
 from tests.differential.driver import Cli, House, Scene, own_uuid
 from tests.differential.host import PARTIAL, REPLAY, allow, bash, initialized, put, script, turns
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pilothouse.testing.scenario import reply
+from pilothouse_sim.scenario import reply
 from tests.differential.driver import Cli, Scene
 from tests.differential.host import UNTIL_GO, allow, bash, script, turns
 

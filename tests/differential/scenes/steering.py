@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pilothouse.testing.scenario import gate, reply, tool
+from pilothouse_sim.scenario import gate, reply, tool
 from tests.differential.driver import Cli, Scene, own_uuid
 from tests.differential.host import (
     PARTIAL,

@@ -23,8 +23,8 @@ from pilothouse.api.contract import Say, Start
 from pilothouse.engine.engine import SessionEngine
 from pilothouse.faces.http.document import make_document
 from pilothouse.settings import load
-from pilothouse.testing.clis import SimulatedCLI
-from pilothouse.testing.plugin import SimulatedCLIMaker
+from pilothouse_sim.clis import SimulatedCLI
+from pilothouse_sim.plugin import SimulatedCLIMaker
 
 from .serving import BEARER, make_app, served
 

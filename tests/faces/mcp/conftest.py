@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.testing.plugin import SimulatedCLIMaker
+from pilothouse_sim.plugin import SimulatedCLIMaker
 from tests.engine.conftest import housing
 from tests.faces.mcp.desk import Desk
 

@@ -20,7 +20,7 @@ from pilothouse.api.contract import Question
 from pilothouse.faces.mcp import prompts, tools
 from pilothouse.faces.mcp.addresses import SESSIONS, STATUS_TEMPLATE, TRANSCRIPT_TEMPLATE
 from pilothouse.faces.mcp.configs import CLIENTS, config_of
-from pilothouse.testing.scenario import gate, reply, tool
+from pilothouse_sim.scenario import gate, reply, tool
 from tests.faces.mcp.conftest import Desks
 from tests.faces.mcp.desk import MODERN, Caller, Desk, text_of
 from tests.questions import COLOUR

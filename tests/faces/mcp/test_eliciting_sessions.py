@@ -9,7 +9,7 @@ import mcp_types as types
 import pytest
 
 from pilothouse.api.answers import Deny
-from pilothouse.testing.scenario import reply, tool
+from pilothouse_sim.scenario import reply, tool
 from tests.faces.mcp.conftest import Desks
 from tests.faces.mcp.desk import Desk
 

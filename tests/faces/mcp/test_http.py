@@ -21,7 +21,7 @@ from mcp.server.lowlevel import Server
 
 from pilothouse.faces.mcp import pushing
 from pilothouse.faces.mcp.http import OverHttp, open_app
-from pilothouse.testing.scenario import reply, tool
+from pilothouse_sim.scenario import reply, tool
 from tests.faces.http.fake import FakeEngine
 from tests.faces.http.serving import BEARER, LIMIT, make_app, served
 

@@ -13,7 +13,7 @@ from mcp import MCPError
 
 from pilothouse.api.contract import Question
 from pilothouse.faces.mcp import permission
-from pilothouse.testing.scenario import gate, reply, tool
+from pilothouse_sim.scenario import gate, reply, tool
 from tests.engine.test_elsewhere import bare
 from tests.faces.mcp.conftest import Desks
 from tests.faces.mcp.desk import Caller, Desk, text_of

@@ -1,3 +1,0 @@
-from pilothouse.simulator.main import main
-
-raise SystemExit(main())

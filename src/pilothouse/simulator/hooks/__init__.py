@@ -1,6 +1,0 @@
-"""Hooks: callbacks in the client and commands, called where the CLI calls them."""
-
-from pilothouse.simulator.hooks.calling import Hooks
-from pilothouse.simulator.hooks.verdicts import Hooked, Submitted
-
-__all__ = ["Hooked", "Hooks", "Submitted"]

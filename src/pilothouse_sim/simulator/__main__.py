@@ -1,0 +1,3 @@
+from pilothouse_sim.simulator.main import main
+
+raise SystemExit(main())

@@ -1,0 +1,199 @@
+"""Calls the model, tries again what the API refuses for now, and tells what it refuses."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Final
+
+from pilothouse_sim.simulator import refusals
+from pilothouse_sim.simulator.endings import Aborted, Ending
+from pilothouse_sim.simulator.model import ApiFailed, StreamBroken
+from pilothouse_sim.simulator.speaker import Speaker, Spoken
+from pilothouse_sim.simulator.synthetic import synthetic
+from pilothouse_sim.simulator.unfinished import say_failure
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
+    from pilothouse_sim.scenario import ApiError
+    from pilothouse_sim.simulator.talk import Talk
+    from pilothouse_sim.simulator.tally import Tally
+
+__all__ = ["Caller"]
+
+MAX_RETRIES = 10
+BASE_DELAY = 0.5
+MAX_DELAY = 32.0
+
+_VARIANTS: Final = 3
+"""Requests that a refusal for their form costs."""
+_REQUEST_ID: Final = "req_scripted"
+
+
+class Caller:
+    """One call of the model, with its retries."""
+
+    def __init__(self, talk: Talk, tally: Tally) -> None:
+        self._talk = talk
+        self._tally = tally
+        self._session = talk.session
+        self._speaker = Speaker(talk, tally)
+        self._attempts = 0
+        self._variants = 0
+        self._model = talk.session.request_model()
+
+    async def call(self) -> Spoken | Ending:
+        """What the model said, or how the turn ends because it said nothing."""
+        self._announce()
+        try:
+            return await self._try_and_try()
+        except asyncio.CancelledError:
+            self._talk.echo_prompts()
+            self._speaker.break_off()
+            self._tally.user_lines += 1
+            raise Aborted("aborted_streaming") from None
+
+    async def _try_and_try(self) -> Spoken | Ending:
+        while True:
+            speaker = self._speaker = Speaker(self._talk, self._tally)
+            try:
+                return await self._timed(self._attempt(speaker))
+            except ApiFailed as failure:
+                if not await self._may_repeat(failure.error):
+                    return self._give_up(failure.error)
+            except StreamBroken as broken:
+                speaker.abandon()
+                self._speaker = Speaker(self._talk, self._tally)
+                if any(block["type"] != "thinking" for block in speaker.spoken.blocks):
+                    return self._keep_begun(speaker.spoken)
+                if broken.is_damaged or self._attempts >= self._max_retries:
+                    return await self._ask_whole(speaker.spoken, counts=not broken.is_damaged)
+                self._count(speaker.spoken)
+                await self._wait(None, "unknown")
+
+    async def _timed(self, waiting: Awaitable[Spoken]) -> Spoken:
+        began = time.monotonic()
+        try:
+            return await waiting
+        finally:
+            self._session.ledger.api_ms += int((time.monotonic() - began) * 1000)
+
+    async def _attempt(self, speaker: Speaker) -> Spoken:
+        events = self._session.model.stream(self._talk.body(), self._session.scene_facts())
+        spoken = await speaker.pass_on(events)
+        self._count(spoken)
+        return spoken
+
+    # What went wrong on the way
+
+    async def _may_repeat(self, error: ApiError) -> bool:
+        """Whether the call is worth repeating; returns when it is time to."""
+        if refusals.is_too_large(error):
+            return await self._make_room(error)
+        if refusals.is_worth_variants(error):
+            # The CLI leaves parts of the request out, one after the other, and says nothing of it.
+            self._variants += 1
+            return self._variants < self._all_variants
+        if not refusals.is_passing(error) or self._attempts >= self._max_retries:
+            return False
+        after = error.headers.get("retry-after", "")
+        delay = float(after) if after.isdecimal() else None
+        await self._wait(error.status, refusals.class_of(error.status), delay)
+        return True
+
+    @property
+    def _all_variants(self) -> int:
+        """How many requests a refusal for their form costs: more if tools were held back."""
+        environment = self._session.environment
+        return _VARIANTS if environment.get("ENABLE_TOOL_SEARCH") == "false" else 2 * _VARIANTS
+
+    async def _make_room(self, error: ApiError) -> bool:
+        if self._tally.has_made_room or not self._talk.is_main:
+            return False
+        # Few conversations grow that long.
+        from pilothouse_sim.simulator import compaction
+
+        self._tally.has_made_room = await compaction.after_refusal(
+            self._session, self._tally, needed=3 if error.status == 413 else 2
+        )
+        return self._tally.has_made_room
+
+    def _keep_begun(self, spoken: Spoken) -> Spoken:
+        """What was finished before the stream broke counts as a reply."""
+        spoken.is_cut = True
+        self._count(spoken)
+        return spoken
+
+    async def _ask_whole(self, begun: Spoken, *, counts: bool) -> Spoken | Ending:
+        """Asks for the reply in one piece, because its stream does not come through."""
+        if counts:
+            self._count(begun)
+        else:
+            self._note_usage(begun)
+        body = self._talk.body() | {"stream": False}
+        try:
+            message = await self._session.model.whole(body, self._session.scene_facts())
+        except ApiFailed as failure:
+            return self._give_up(failure.error)
+        spoken = await self._speaker.pass_on_whole(message)
+        self._count(spoken)
+        return spoken
+
+    def _announce(self) -> None:
+        if self._talk.partial:
+            uuids = self._tally.uuids
+            names = {"user_message_uuids": list(uuids)} if uuids else {}
+            self._session.outlet.system("status", status="requesting", **names)
+
+    def _count(self, spoken: Spoken) -> None:
+        if not spoken.usage:
+            return
+        self._session.ledger.add(self._model, spoken.usage)
+        if not self._session.is_over_budget():
+            # The CLI ends the turn before it adds up what the last reply cost.
+            self._note_usage(spoken)
+
+    def _note_usage(self, spoken: Spoken) -> None:
+        self._tally.spent.add(spoken.usage)
+        self._tally.last_usage = spoken.usage
+        if self._tally.first_usage is None:
+            self._tally.first_usage = spoken.usage
+
+    @property
+    def _max_retries(self) -> int:
+        return int(self._session.environment.get("CLAUDE_CODE_MAX_RETRIES", MAX_RETRIES))
+
+    async def _wait(self, status: int | None, kind: str, delay: float | None = None) -> None:
+        self._attempts += 1
+        if delay is None:
+            import random  # few calls are retried, and every start would pay for it
+
+            growing = BASE_DELAY * float(2 ** (self._attempts - 1))
+            delay = min(growing, MAX_DELAY) * random.uniform(1, 1.25)
+        self._session.outlet.system(
+            "api_retry",
+            attempt=self._attempts,
+            max_retries=self._max_retries,
+            retry_delay_ms=int(delay * 1000),
+            error_status=status,
+            error=kind,
+        )
+        await asyncio.sleep(delay)
+
+    def _give_up(self, error: ApiError) -> Ending:
+        refusal = refusals.read(
+            error,
+            model=self._session.model_name,
+            base_url=self._session.environment.get("ANTHROPIC_BASE_URL", ""),
+        )
+        extra = {"api_error_status": error.status, "api_error_type": error.error_type}
+        say_failure(
+            self._talk,
+            self._tally,
+            synthetic(refusal.words),
+            error=refusal.error,
+            request_id=_REQUEST_ID,
+            **extra,
+        )
+        return Ending(reason=refusal.reason, is_error=True, error=refusal.error, extra=extra)

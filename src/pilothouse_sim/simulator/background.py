@@ -1,0 +1,321 @@
+"""Work that goes on beside the turns: commands in the background and sub-agents.
+
+Each is a task with an id. The client is told when the list of tasks changes, when one starts, goes
+on and ends; the model is told of an end by a turn of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, field, to_builtins
+
+from pilothouse_sim.simulator.clock import now_ms
+from pilothouse_sim.simulator.endings import Aborted
+from pilothouse_sim.simulator.prompts import Prompt
+from pilothouse_sim.simulator.talk import Talk
+from pilothouse_sim.simulator.tally import Tally
+from pilothouse_sim.simulator.tools import bash
+from pilothouse_sim.simulator.tools.base import ToolFailure, ToolOutcome, refused
+from pilothouse_sim.simulator.tools.ids import agent_id, run_id
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.tool_use import Call
+
+__all__ = ["Task", "Tasks"]
+
+_WISHES: dict[Any, str] = {True: "background", False: "foreground"}
+
+
+class AgentNumbers(Struct, kw_only=True):
+    """The `subagent_stats` of a result."""
+
+    spawned: int = 0
+    requested: dict[str, int] = field(
+        default_factory=lambda: {"background": 0, "foreground": 0, "unset": 0}
+    )
+    started_in_background: int = 0
+    max_depth: int = 0
+    spawned_by_subagents: int = 0
+    completed: int = 0
+    failed: int = 0
+    killed: dict[str, int] = field(default_factory=lambda: {"parent": 0, "user": 0, "system": 0})
+    refused: dict[str, int] = field(
+        default_factory=lambda: {"depth_limit": 0, "concurrency_limit": 0, "budget": 0}
+    )
+    by_type: dict[str, int] = field(default_factory=dict[str, int])
+
+
+class Task:
+    """One piece of work, as far as the wire tells of it."""
+
+    def __init__(self, id: str, run: str, kind: str, description: str, tool_use_id: str) -> None:
+        self.id = id
+        self.run_id = run
+        self.kind = kind
+        self.description = description
+        self.tool_use_id = tool_use_id
+        self.command = ""
+        self.command = description
+        self.output: Path | None = None
+        self.about: dict[str, Any] = {}
+        """What only sub-agents say of themselves."""
+        self.work: asyncio.Task[None] | None = None
+        self.status = "running"
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """The names every line about the task has."""
+        return {"task_id": self.id, "run_id": self.run_id}
+
+    def listing(self) -> dict[str, Any]:
+        """The task in a list of tasks."""
+        return {**self.ids, "task_type": self.kind, **self.about, "description": self.description}
+
+
+class Tasks:
+    """The session's background work."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._tasks: dict[str, Task] = {}
+        self._finished: dict[str, Task] = {}
+        self._numbers = AgentNumbers()
+
+    @property
+    def has_agents(self) -> bool:
+        """Whether a sub-agent is at work."""
+        return any(task.kind == "local_agent" for task in self._tasks.values())
+
+    @property
+    def are_running(self) -> bool:
+        """Whether anything is at work."""
+        return bool(self._tasks)
+
+    def statistics(self) -> dict[str, Any]:
+        """The `subagent_stats` of a result."""
+        return to_builtins(self._numbers)
+
+    def find(self, task_id: str) -> Task | None:
+        """The task of this id, at work or done."""
+        return self._tasks.get(task_id) or self._finished.get(task_id)
+
+    def running(self) -> list[Task]:
+        """The tasks at work."""
+        return list(self._tasks.values())
+
+    # Commands
+
+    def adopt(self, command: bash.Command) -> None:
+        """Takes over a command that goes on in the background."""
+        description = command.description or command.command
+        task = Task(command.task_id, command.run_id, "local_bash", description, command.tool_use_id)
+        task.command = command.command
+        task.output = command.output_path
+        task.command = command.command
+        self._start(task)
+        task.work = asyncio.create_task(self._watch(task, command))
+
+    async def _watch(self, task: Task, command: bash.Command) -> None:
+        try:
+            code = await command.wait()
+        except asyncio.CancelledError:
+            command.kill()
+            await asyncio.shield(command.process.wait())
+            return
+        finally:
+            command.forget(output=False)
+        status = "failed" if code else "completed"
+        words = f"failed with exit code {code}" if code else "completed (exit code 0)"
+        self._end(task, status, f'Background command "{task.description}" {words}')
+
+    # Sub-agents
+
+    def launch_agent(self, call: Call, arguments: dict[str, Any]) -> ToolOutcome:
+        """Sends a sub-agent off and says so."""
+        kind = arguments.get("subagent_type") or "general-purpose"
+        if kind not in self._session.agent_names():
+            known = ", ".join(self._session.agent_names())
+            raise ToolFailure(f"Agent type '{kind}' not found. Available agents: {known}")
+        task = Task(agent_id(), run_id(), "local_agent", arguments["description"], call.id)
+        task.about = {"subagent_type": kind}
+        task.output = bash.tasks_folder(self._session.place) / f"{task.id}.output"
+        self._count(arguments, kind)
+        self._start(task, spawn_depth=1, prompt=arguments["prompt"])
+        task.work = asyncio.create_task(self._work(task, arguments["prompt"]))
+        return _launched(task, arguments, self._session.model_name)
+
+    def _count(self, arguments: dict[str, Any], kind: str) -> None:
+        numbers, wish = self._numbers, arguments.get("run_in_background")
+        numbers.spawned += 1
+        numbers.started_in_background += 1
+        numbers.max_depth = 1
+        numbers.requested[_WISHES.get(wish, "unset")] += 1
+        numbers.by_type[kind] = numbers.by_type.get(kind, 0) + 1
+
+    async def _work(self, task: Task, prompt: str) -> None:
+        labels = {
+            "parent_tool_use_id": task.tool_use_id,
+            "agent_id": task.id,
+            **task.about,
+            "task_description": task.description,
+        }
+        talk, tally = Talk(self._session, labels, is_main=False), Tally()
+        talk.progress = Progress(self._session, task, tally)
+        talk.add("user", prompt)
+        self._session.transcript.prompt(talk, Prompt(content=prompt))
+        try:
+            await self._session.hooks.agent_started(talk)
+            await talk.converse(tally)
+        except (Aborted, asyncio.CancelledError):
+            return
+        self._numbers.completed += 1
+        self._end(task, "completed", tally.last_text, usage=talk.progress.usage())
+
+    # Both
+
+    async def stop(self, task_id: str, *, by: str = "user") -> Task | None:
+        """Ends a task and says so; the model is not told, and None when there is no such task."""
+        task = self._tasks.get(task_id)
+        if task is None or task.work is None:
+            return None
+        if task.kind == "local_agent":
+            self._numbers.killed[by] += 1
+        self._tell_end(task, "stopped", task.description)
+        task.work.cancel()
+        await asyncio.gather(task.work, return_exceptions=True)
+        return task
+
+    async def stop_for_model(self, task_id: str) -> dict[str, Any]:
+        """Ends a task and returns what TaskStop reports of it."""
+        task = await self.stop(task_id, by="parent")
+        if task is None:
+            raise refused(f"No task found with ID: {task_id}")
+        return {
+            "message": f"Successfully stopped task: {task.id} ({task.command})",
+            "task_id": task.id,
+            "task_type": task.kind,
+            "command": task.command,
+        }
+
+    async def stop_all(self) -> None:
+        """Ends everything; nothing of it stays behind."""
+        works = [task.work for task in self._tasks.values() if task.work is not None]
+        for work in works:
+            work.cancel()
+        await asyncio.gather(*works, return_exceptions=True)
+
+    def _start(self, task: Task, **extra: Any) -> None:
+        self._tasks[task.id] = task
+        self._list()
+        self._session.outlet.system(
+            "task_started",
+            **task.ids,
+            tool_use_id=task.tool_use_id,
+            description=task.description,
+            **task.about,
+            is_backgrounded=True,
+            task_type=task.kind,
+            **extra,
+        )
+
+    def _end(self, task: Task, status: str, summary: str, **extra: Any) -> None:
+        self._tell_end(task, status, summary, **extra)
+        self._session.turns.notify(_notice(task, status, summary))
+
+    def _tell_end(self, task: Task, status: str, summary: str, **extra: Any) -> None:
+        del self._tasks[task.id]
+        self._finished[task.id] = task
+        task.status = status
+        outlet = self._session.outlet
+        wire = "killed" if status == "stopped" else status
+        outlet.system("task_updated", **task.ids, patch={"status": wire, "end_time": now_ms()})
+        outlet.system(
+            "task_notification",
+            **task.ids,
+            tool_use_id=task.tool_use_id,
+            status=status,
+            output_file=str(task.output),
+            summary=summary,
+            **extra,
+        )
+        self._list()
+
+    def _list(self) -> None:
+        tasks = [task.listing() for task in self._tasks.values()]
+        self._session.outlet.system("background_tasks_changed", tasks=tasks)
+
+
+class Progress:
+    """Tells the client how a sub-agent gets on."""
+
+    def __init__(self, session: Session, task: Task, tally: Tally) -> None:
+        self._session = session
+        self._task = task
+        self._tally = tally
+        self._tool_uses = 0
+        self._began = time.monotonic()
+
+    def called(self, name: str, arguments: dict[str, Any]) -> None:
+        """Tells of a tool the agent calls."""
+        self._tool_uses += 1
+        self._session.outlet.system(
+            "task_progress",
+            **self._task.ids,
+            tool_use_id=self._task.tool_use_id,
+            description=_activity(name, arguments),
+            **self._task.about,
+            usage=self.usage(),
+            last_tool_name=name,
+        )
+
+    def usage(self) -> dict[str, int]:
+        """What the agent has used so far: its context, its calls, its time."""
+        last = self._tally.last_usage
+        return {
+            "total_tokens": sum(last.values()),
+            "tool_uses": self._tool_uses,
+            "duration_ms": int((time.monotonic() - self._began) * 1000),
+        }
+
+
+def _activity(name: str, arguments: dict[str, Any]) -> str:
+    if name == "Bash":
+        return f"Running {arguments.get('description') or arguments.get('command', '')}"
+    return name
+
+
+def _launched(task: Task, arguments: dict[str, Any], model: str) -> ToolOutcome:
+    words = (
+        f"Async agent launched successfully. agentId: {task.id}. It works in the background; "
+        f"you will be notified when it completes. output_file: {task.output}"
+    )
+    return ToolOutcome(
+        content=[{"type": "text", "text": words}],
+        result={
+            "isAsync": True,
+            "status": "async_launched",
+            "agentId": task.id,
+            "description": task.description,
+            "resolvedModel": model,
+            "prompt": arguments["prompt"],
+            "outputFile": str(task.output),
+            "canReadOutputFile": True,
+            "canContinueAgent": True,
+        },
+    )
+
+
+def _notice(task: Task, status: str, summary: str) -> dict[str, Any]:
+    text = (
+        f"<task-notification>\n<task-id>{task.id}</task-id>\n"
+        f"<tool-use-id>{task.tool_use_id}</tool-use-id>\n<output-file>{task.output}</output-file>\n"
+        f"<status>{status}</status>\n<summary>{summary}</summary>\n</task-notification>"
+    )
+    origin = {"kind": "task-notification", "producer": "session-task", "runId": task.run_id}
+    return {"text": text, "origin": origin}

@@ -1,0 +1,187 @@
+"""Requests about the conversation: its title, asides, its text, where it takes place."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from pilothouse_sim.simulator.controls.base import Asked, Handler, Refused, required
+from pilothouse_sim.simulator.controls.ports import (
+    ask_aside,
+    read_object,
+)
+from pilothouse_sim.simulator.outlet import new_id
+from pilothouse_sim.simulator.tally import Tally
+
+if TYPE_CHECKING:
+    from pilothouse_sim.simulator.session import Session
+
+__all__ = ["ANSWERS"]
+
+_PROMPT: Final = "\u276f"
+_BUSY: Final = (
+    "A turn is in progress — the working directory can only change while the session is idle."
+    " Wait for the turn to finish (or interrupt it), then retry."
+)
+_NEEDS_DIRECTORY: Final = (
+    "set_cwd: invalid request — trust_accepted requires trusted_directory (echo the directory from"
+    " the needs_trust response)"
+)
+
+
+# Titles
+
+
+def rename_session(session: Session, asked: Asked) -> None:
+    """Gives the session a title, and says so first."""
+    title = required(asked, "title", "rename_session")
+    if not title:
+        raise Refused("title must be non-empty")
+    named = asked.get("session_id")
+    if named is not None and named != session.session_id:
+        raise Refused("session_id is not the current session")
+    session.desk.title = title
+    session.transcript.rename(title)
+    session.outlet.system("session_title_changed", title=title)
+
+
+async def generate_session_title(session: Session, asked: Asked) -> dict[str, Any]:
+    """Lets the model make a title."""
+    description = required(asked, "description", "generate_session_title")
+    if not description:
+        return {"title": None}
+    words = await ask_aside(session, _aside(session, f"Name this session: {description}"))
+    title = read_object(words or "").get("title")
+    return {"title": title if isinstance(title, str) else None}
+
+
+async def side_question(session: Session, asked: Asked) -> dict[str, Any]:
+    """Asks the model beside the conversation."""
+    session.outlet.system("control_request_progress", request_id=asked.id, status="started")
+    question = asked.get("question")
+    if not isinstance(question, str):
+        broken = "undefined is not an object (evaluating 't.startsWith')"
+        return {"response": f"(API error: {broken})", "synthetic": True}
+    body = session.turns.main.body()
+    body["messages"] = [*body["messages"], {"role": "user", "content": question}]
+    return {"response": await ask_aside(session, body), "synthetic": False}
+
+
+def _aside(session: Session, words: str) -> dict[str, Any]:
+    said = {"role": "user", "content": words}
+    return {"model": session.model_name, "messages": [said], "max_tokens": 128_000}
+
+
+# The text
+
+
+def export_conversation(session: Session, _: Asked) -> dict[str, Any]:
+    """The conversation as text."""
+    messages = session.turns.main.messages
+    parts = [part for message in messages for part in _parts(message)]
+    text = "\n".join(f"\n{part}" for part in parts)
+    prompts = [_words(each["content"]) for each in messages if each["role"] == "user"]
+    stamp = f"{datetime.now(UTC):%Y-%m-%d-%H%M%S}"
+    name = f"{stamp}-{_slug(prompts[0])}" if prompts else f"conversation-{stamp}"
+    return {"text": text, "default_filename": f"{name}.txt"}
+
+
+def _parts(message: dict[str, Any]) -> list[str]:
+    content = message["content"]
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    shown = [_part(message["role"], block) for block in cast("list[dict[str, Any]]", blocks)]
+    return [part for part in shown if part]
+
+
+def _part(role: str, block: dict[str, Any]) -> str:
+    match block["type"]:
+        case "text":
+            return _spoken(_PROMPT if role == "user" else "●", block["text"])
+        case "tool_use":
+            return f"● {block['name']}({', '.join(map(str, block['input'].values()))})"
+        case "tool_result":
+            return _spoken(" ⎿ ", _words(block["content"]))
+        case _:
+            return ""
+
+
+def _spoken(mark: str, words: str) -> str:
+    command = re.search(
+        r"<command-name>(.*?)</command-name>\n<command-args>(.*?)</command-args>", words
+    )
+    output = re.search(r"<local-command-stdout>(.*)</local-command-stdout>", words, re.DOTALL)
+    if command and output:
+        return (
+            f"{_PROMPT} {command[1]} {command[2]}".rstrip() + f"\n  ⎿  {output[1].replace('`', '')}"
+        )
+    return f"{mark} " + "\n  ".join(words.splitlines())
+
+
+def _words(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    blocks = cast("list[dict[str, Any]]", content)
+    return "\n".join(str(block.get("text", "")) for block in blocks)
+
+
+def _slug(words: str) -> str:
+    plain = re.sub(r"[^a-z0-9\s-]", "", words.lower())
+    return "-".join(plain.split())[:50]
+
+
+# The place
+
+
+def set_cwd(session: Session, asked: Asked) -> dict[str, Any]:
+    """Moves to another directory that the user trusts."""
+    named, trusted = asked.get("path"), asked.get("trusted_directory")
+    if not isinstance(named, str) or not named:
+        raise Refused("set_cwd: invalid request — path must be a non-empty string")
+    if asked.get("trust_accepted") is True and not isinstance(trusted, str):
+        raise Refused(_NEEDS_DIRECTORY)
+    if session.turns.is_busy:
+        return {"status": "rejected", "reason": "busy", "message": _BUSY}
+    path = (session.cwd / named).resolve()
+    if not path.is_dir():
+        words = f"Couldn't find a directory at {path}."
+        return {"status": "rejected", "reason": "not_found", "message": words}
+    if path == session.cwd:
+        return _moved(path, changed=False)
+    if asked.get("trust_accepted") is not True or trusted != str(path):
+        return {"status": "needs_trust", "directory": str(path), **_trust_root(path)}
+    _move(session, path)
+    return _moved(path, changed=True)
+
+
+def _move(session: Session, path: Path) -> None:
+    """Moves, and shows it as a command of the CLI's own."""
+    own = new_id()
+    session.cwd = session.place.cwd = path
+    session.permissions.cwd = str(path)
+    session.outlet.system("ui_invalidate", event="ui.render")
+    session.tell_state("running")
+    session.outlet.send("command_lifecycle", command_uuid=own, state="started")
+    session.announce([])
+    session.turns.results.write_local(Tally(), None)
+    session.outlet.send("command_lifecycle", command_uuid=own, state="completed")
+    session.tell_state("idle")
+
+
+def _moved(path: Path, *, changed: bool) -> dict[str, Any]:
+    return {"status": "ok", "cwd": str(path), "changed": changed, "transcript_relocated": True}
+
+
+def _trust_root(path: Path) -> dict[str, Any]:
+    repository = next((each for each in path.parents if (each / ".git").exists()), None)
+    return {"trust_root": str(repository)} if repository else {}
+
+
+ANSWERS: dict[str, Handler] = {
+    "rename_session": rename_session,
+    "generate_session_title": generate_session_title,
+    "side_question": side_question,
+    "export_conversation": export_conversation,
+    "set_cwd": set_cwd,
+}

@@ -1,0 +1,349 @@
+"""Requests that change how the session goes on: initialize, interrupt, mode, model, settings."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from pilothouse_sim.simulator import facts
+from pilothouse_sim.simulator.controls.base import (
+    Answer,
+    Asked,
+    Handler,
+    Refused,
+    gather_customs,
+    required,
+)
+from pilothouse_sim.simulator.controls.ports import (
+    ask_aside,
+    has_talked,
+    note_command,
+    open_requests,
+    state_of,
+    tell_tasks,
+)
+from pilothouse_sim.simulator.settings import grant
+
+if TYPE_CHECKING:
+    from pilothouse_sim.simulator.session import Session
+
+__all__ = ["ANSWERS"]
+
+_BAD_HOOKS: Final = (
+    "initialize: hooks must map hook events to arrays of matchers carrying hookCallbackIds arrays"
+    " and string matchers"
+)
+_BAD_MODE: Final = f"Cannot set permission mode: must be one of {', '.join(facts.MODES)}"
+_BAD_THINKING: Final = (
+    "set_max_thinking_tokens: max_thinking_tokens must be an integer or null and thinking_display"
+    ' must be "summarized", "omitted", "highlights", or null'
+)
+_NO_BYPASS: Final = (
+    "Cannot set permission mode to bypassPermissions because the session was not launched with"
+    " --dangerously-skip-permissions"
+)
+_FORBIDDEN: Final = {
+    "auto": (
+        "Cannot set permission mode to auto: auto mode disabled by settings",
+        "auto_mode_settings",
+    ),
+    "bypassPermissions": (
+        "Cannot set permission mode to bypassPermissions because it is disabled by settings or"
+        " configuration",
+        "bypass_disabled",
+    ),
+}
+_WRITABLE: Final = {"userSettings": {"effortLevel"}, "localSettings": {"outputStyle"}}
+_JS_TYPES: Final = {bool: "boolean", int: "number", float: "number", str: "string"}
+
+
+# Beginning and stopping
+
+
+async def initialize(session: Session, asked: Asked) -> Answer:
+    """Begins, or registers the client's hooks anew."""
+    hooks = asked.get("hooks")
+    if hooks is not None and not _are_hooks(hooks):
+        raise Refused(_BAD_HOOKS)
+    desk = session.desk
+    again, desk.is_initialized = desk.is_initialized, True
+    if session.launch.bare and not again:
+        session.outlet.system("ui_invalidate", event="ui.render")
+    await _configure(session, asked.fields)
+    body = facts.initialize_reply(
+        catalog=session.catalog,
+        environment=session.environment,
+        config_dir=session.config_dir,
+        permission_mode=session.permissions.mode,
+        model_given=desk.model_given,
+        output_style=desk.output_style,
+        state=state_of(session),
+    )
+    if hooks:
+        body["hooks_applied"] = True
+    pending = {
+        "pending_permission_requests": open_requests(session, "can_use_tool"),
+        "pending_user_dialog_requests": open_requests(session, "request_user_dialog"),
+    }
+    then = (lambda: tell_tasks(session)) if again or _has_begun(session) else None
+    return Answer(body=body, beside=pending, then=then)
+
+
+def _has_begun(session: Session) -> bool:
+    return session.turns.is_busy or session.turns.results.count > 0
+
+
+async def _configure(session: Session, options: dict[str, Any]) -> None:
+    session.options = options
+    session.schema = options.get("jsonSchema") or session.schema
+    session.hooks.register(options.get("hooks") or {})
+    gather_customs(session)
+    await session.mcp.begin(options)
+
+
+def interrupt(session: Session, asked: Asked) -> dict[str, Any]:
+    """Stops the turn; queued prompts stay unless they are to go as well."""
+    turns = session.turns
+    queued = [prompt.uuid for prompt in turns.queue if prompt.uuid]
+    if asked.get("cancel_queued") is True:
+        for uuid in queued:
+            turns.cancel(uuid)
+        turns.interrupt()
+        return {"still_queued": [], "cancelled": queued}
+    turns.interrupt()
+    return {"still_queued": queued}
+
+
+def cancel_async_message(session: Session, asked: Asked) -> dict[str, Any]:
+    """Takes a queued prompt back."""
+    uuid = asked.get("message_uuid")
+    return {"cancelled": isinstance(uuid, str) and session.turns.cancel(uuid)}
+
+
+def end_session(session: Session, _: Asked) -> Answer:
+    """Ends the process: as when the client closes its side, and at once."""
+
+    def end() -> None:
+        session.turns.interrupt()
+        session.turns.end_input()
+
+    return Answer(then=end)
+
+
+def _are_hooks(hooks: object) -> bool:
+    if not isinstance(hooks, dict):
+        return False
+    groups = cast("dict[str, object]", hooks).values()
+    return all(
+        isinstance(group, list) and _are_matchers(cast("list[Any]", group)) for group in groups
+    )
+
+
+def _are_matchers(group: list[Any]) -> bool:
+    return all(
+        isinstance(each, dict)
+        and isinstance(cast("dict[str, Any]", each).get("hookCallbackIds"), list)
+        and isinstance(cast("dict[str, Any]", each).get("matcher") or "", str)
+        for each in group
+    )
+
+
+# Mode, model, thinking
+
+
+def set_permission_mode(session: Session, asked: Asked) -> Answer:
+    """Changes the permission mode; a status line follows where it is another."""
+    mode = asked.get("mode")
+    mode = "default" if mode == "manual" else mode
+    if mode not in facts.MODES:
+        raise Refused(_BAD_MODE, "invalid_mode")
+    if mode in session.permissions.forbidden:
+        raise Refused(*_FORBIDDEN[mode])
+    if mode == "bypassPermissions" and not session.permissions.bypass_allowed:
+        raise Refused(_NO_BYPASS, "bypass_not_launched")
+    if mode == session.permissions.mode:
+        return Answer(body={"mode": mode})
+    return Answer(body={"mode": mode}, then=lambda: session.set_mode(mode))
+
+
+def set_mcp_permission_mode_override(session: Session, asked: Asked) -> dict[str, Any]:
+    """Changes the mode for one server's tools, towards more questions only."""
+    name = required(asked, "serverName", "set_mcp_permission_mode_override")
+    mode = asked.get("mode")
+    if mode is not None and mode not in facts.MODES:
+        raise Refused(_BAD_MODE)
+    if mode not in (None, "default", "auto"):
+        tighten = "Permission mode override over the control channel is tighten-only"
+        raise Refused(f"{tighten} ('default', 'auto', or null); rejected '{mode}'")
+    modes = session.desk.mcp_modes
+    had = modes.pop(name, None)
+    if mode is not None:
+        modes[name] = mode
+    if name in {server["name"] for server in session.mcp.listing()}:
+        return {}
+    return {"warning": f"MCP server '{name}' {_unknown_server(mode, had)}"}
+
+
+def _unknown_server(mode: str | None, had: str | None) -> str:
+    if mode is not None:
+        stored = "override stored but will not apply until a server with that exact name connects."
+        return f"is not yet known; {stored}"
+    outcome = "its stored override was cleared." if had else "no override was present to clear."
+    return f"is not known; {outcome}"
+
+
+async def set_model(session: Session, asked: Asked) -> dict[str, Any]:
+    """Switches the model; the conversation notes it once there is one."""
+    given = asked.get("model")
+    if given is not None and not isinstance(given, str):
+        raise _not_set(session, "set_model: model must be a string", "invalid_request")
+    if given == "":
+        words = 'Model "(unrecognized model name)" is not a recognized model id.'
+        raise _not_set(session, f"{words} Run /model to see available models.", "catalog_unknown")
+    if given and given.lower() == "haiku[1m]":
+        raise _not_set(session, _NO_LONG_HAIKU, "alias_1m_unsupported")
+    resolved = facts.resolve_model(given)
+    await switch_model(session, resolved, given)
+    return {"model": resolved}
+
+
+async def switch_model(session: Session, resolved: str, given: str | None = None) -> None:
+    """Makes a model the session's and tells the client of a change."""
+    if not facts.is_known_model(resolved) and resolved != session.model_name:
+        # The CLI tries a model it does not know with one token.
+        await ask_aside(session, _probe(resolved), counts=False)
+    if resolved != session.model_name:
+        await session.hooks.model_switches(resolved, given)
+    if resolved != session.model_name and has_talked(session):
+        alias = given if given and given not in (resolved, "default") else None
+        shown = f"{alias} ({resolved})" if alias else resolved
+        note_command(session, f"/model {given or 'default'}", f"Set model to `{shown}`")
+    session.model_name = resolved
+    session.desk.model_given = given or resolved
+
+
+def _probe(name: str) -> dict[str, Any]:
+    return {"model": name, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
+
+
+def _not_set(session: Session, text: str, code: str) -> Refused:
+    return Refused(text, code, model=session.model_name)
+
+
+_NO_LONG_HAIKU: Final = (
+    "'haiku[1m]' isn't available: the haiku setting switches models in plan mode and has no 1M"
+    " form. Run /model haiku, or /model sonnet[1m] for a 1M context window."
+)
+
+
+def set_max_thinking_tokens(session: Session, asked: Asked) -> None:
+    """Limits the thinking."""
+    tokens, display = asked.get("max_thinking_tokens"), asked.get("thinking_display")
+    whole = tokens is None or (isinstance(tokens, int) and not isinstance(tokens, bool))
+    if not whole or display not in (None, "summarized", "omitted", "highlights"):
+        raise Refused(_BAD_THINKING)
+
+
+# Settings
+
+
+async def apply_flag_settings(session: Session, asked: Asked) -> None:
+    """Changes settings for this process."""
+    changes = _settings_of(asked, "apply_flag_settings")
+    settings = session.desk.settings
+    settings.apply(changes)
+    grant(settings, session.permissions)
+    if "model" in changes:
+        resolved = facts.resolve_model(settings.effective().get("model"))
+        await switch_model(session, resolved)
+
+
+def update_settings(session: Session, asked: Asked) -> dict[str, Any]:
+    """Changes a settings file, as far as a client may."""
+    changes = _settings_of(asked, "update_settings")
+    source = asked.get("source")
+    if source not in _WRITABLE:
+        raise Refused(
+            f"update_settings: unsupported source {'undefined' if source is None else source}"
+        )
+    if beyond := sorted(changes.keys() - _WRITABLE[source]):
+        raise Refused(f"update_settings keys not allowed: {', '.join(beyond)}")
+    if odd := [key for key, value in changes.items() if not isinstance(value, str)]:
+        words = "update_settings values must be strings (deletion is not supported)"
+        raise Refused(f"{words}: {', '.join(odd)}")
+    session.desk.settings.write(source, changes)
+    return {}
+
+
+def _settings_of(asked: Asked, subtype: str) -> dict[str, Any]:
+    given = asked.get("settings")
+    if isinstance(given, dict):
+        return cast("dict[str, Any]", given)
+    kind = _kind_of(asked, "settings")
+    raise Refused(f"{subtype} requires `settings` to be an object, got {kind}")
+
+
+def _kind_of(asked: Asked, name: str) -> str:
+    """What JavaScript calls the type of a member."""
+    if name not in asked.fields:
+        return "undefined"
+    if asked.get(name) is None:
+        return "null"
+    for kind, word in _JS_TYPES.items():
+        if isinstance(asked.get(name), kind):
+            return word
+    return "object"
+
+
+# What a client says about itself
+
+
+def set_has_subscribers(_: Session, asked: Asked) -> None:
+    """Takes note whether anybody watches."""
+    if "has_subscribers" not in asked.fields or asked.get("has_subscribers") not in (
+        True,
+        False,
+        None,
+    ):
+        words = "Invalid set_has_subscribers: has_subscribers must be true, false or null"
+        raise Refused(words)
+
+
+def set_prompt_suggestions_paused(_: Session, asked: Asked) -> None:
+    """Takes note whether suggestions are wanted."""
+    paused = asked.get("paused")
+    if not isinstance(paused, bool):
+        kind = _kind_of(asked, "paused")
+        words = "Invalid set_prompt_suggestions_paused: Invalid input: expected boolean"
+        raise Refused(f"{words}, received {kind}")
+
+
+def message_rated(_: Session, asked: Asked) -> dict[str, Any]:
+    """Takes note of a rating."""
+    fine = (
+        isinstance(asked.get("messageUuid"), str)
+        and asked.get("sentiment") in ("positive", "negative")
+        and asked.get("surface") in (None, "tool_use", "assistant_text")
+        and isinstance(asked.get("cleared") or False, bool)
+    )
+    if not fine:
+        rest = 'surface "tool_use" or "assistant_text", and cleared a boolean'
+        first = 'message_rated: messageUuid must be a string, sentiment "positive" or "negative"'
+        raise Refused(f"{first}, {rest}")
+    return {}
+
+
+ANSWERS: dict[str, Handler] = {
+    "initialize": initialize,
+    "interrupt": interrupt,
+    "cancel_async_message": cancel_async_message,
+    "end_session": end_session,
+    "set_permission_mode": set_permission_mode,
+    "set_mcp_permission_mode_override": set_mcp_permission_mode_override,
+    "set_model": set_model,
+    "set_max_thinking_tokens": set_max_thinking_tokens,
+    "apply_flag_settings": apply_flag_settings,
+    "update_settings": update_settings,
+    "set_has_subscribers": set_has_subscribers,
+    "set_prompt_suggestions_paused": set_prompt_suggestions_paused,
+    "message_rated": message_rated,
+}

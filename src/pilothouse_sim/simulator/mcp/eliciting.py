@@ -1,0 +1,56 @@
+"""A server asks the user something: the hooks hear of it, the client answers."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pilothouse_sim.simulator.outlet import ClientGone, ClientRefused
+
+if TYPE_CHECKING:
+    from pilothouse_sim.simulator.session import Session
+
+__all__ = ["elicit"]
+
+_RENAMED = {
+    "requestedSchema": "requested_schema",
+    "url": "url",
+    "elicitationId": "elicitation_id",
+}
+
+
+async def elicit(session: Session, server: str, params: dict[str, Any]) -> dict[str, Any]:
+    """The user's answer to a server's question, as the server is told."""
+    mode = params.get("mode") or "form"
+    asked = {"mcp_server_name": server, "message": params.get("message", ""), "mode": mode}
+    asked |= {new: params[old] for old, new in _RENAMED.items() if old in params}
+    fired = await session.hooks.fire("Elicitation", asked, query=server)
+    answer = fired.ordered("action") or await _ask(session, asked)
+    await _tell(session, server, mode, asked, answer)
+    return answer
+
+
+async def _ask(session: Session, asked: dict[str, Any]) -> dict[str, Any]:
+    order = list(asked.get("requested_schema", {}).get("properties", {}))
+    extra = {"property_order": order} if "requested_schema" in asked else {}
+    session.turns.requires_action()
+    try:
+        answer: dict[str, Any] = await session.outlet.ask("elicitation", **asked, **extra) or {}
+    except (ClientGone, ClientRefused):
+        return {"action": "cancel"}
+    finally:
+        session.turns.action_taken()
+    if answer.get("action") not in ("accept", "decline", "cancel"):
+        return {"action": "cancel"}
+    return {key: answer[key] for key in ("action", "content") if key in answer}
+
+
+async def _tell(
+    session: Session, server: str, mode: str, asked: dict[str, Any], answer: dict[str, Any]
+) -> None:
+    named = {key: asked[key] for key in ("elicitation_id",) if key in asked}
+    told = {"mcp_server_name": server, "mode": mode, **named, **answer}
+    await session.hooks.fire("ElicitationResult", told, query=server)
+    words = f'Elicitation response for server "{server}": {answer["action"]}'
+    kind = "elicitation_response"
+    notice = {"message": words, "notification_type": kind}
+    await session.hooks.fire("Notification", notice, query=kind)

@@ -1,0 +1,341 @@
+"""The conversation on disk: `<config>/projects/<folder>/<session>.jsonl`, a line for a step.
+
+Kept as 2.1.325 keeps it: `user`, `assistant` and `system` lines, each with the `parentUuid` of the
+one before it, so that a conversation is a chain that ends in its newest line; `attachment` lines
+for prompts that joined a running turn; `queue-operation` for prompts that come and go;
+`last-prompt`, `custom-title` and `agent-name` for lists of sessions; `file-history-*` for
+checkpoints; `cost-state` for what a resumed session has spent already. A sub-agent's conversation
+lies beside it in `<session>/subagents/agent-<id>.jsonl`.
+
+Left out, because nobody but the CLI reads them: `api-request*`, `atis-latch`, `tools-used`, `mode`
+and the attachments that repeat the system prompt.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+
+from pilothouse.folders import make_private
+from pilothouse.protocol.wire import encode_json
+from pilothouse_sim.simulator import facts
+from pilothouse_sim.simulator.clock import timestamp
+from pilothouse_sim.simulator.outlet import new_id
+
+if TYPE_CHECKING:
+    from pilothouse_sim.simulator.prompts import Prompt
+    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.speaker import Spoken
+    from pilothouse_sim.simulator.talk import Talk
+
+__all__ = ["Chain", "Line", "Transcript"]
+
+Line = dict[str, Any]
+
+_ASSISTANT_FIELDS: Final = {
+    "aborted": "isAbortedMidStream",
+    "is_api_error_message": "isApiErrorMessage",
+    "error": "error",
+    "api_error_status": "apiErrorStatus",
+    "thinking_duration_ms": "thinkingDurationMs",
+    "thinking_display": "thinkingDisplay",
+}
+"""Members of an assistant line on the wire that its line on disk has under another name."""
+_USER_FIELDS: Final = {"tool_use_result": "toolUseResult", "isMeta": "isMeta"}
+
+
+class Chain:
+    """Where one conversation stands: its newest line, and what waits to be written after it."""
+
+    def __init__(self, leaf: str | None = None) -> None:
+        self.leaf = leaf
+        self.held: list[Line] = []
+        """Lines of a reply that goes on: they are written when it is known how it ends."""
+        self.calls: dict[str, str] = {}
+        """The lines in which tools were called."""
+        self.replied: list[str] = []
+        """The lines of the newest reply."""
+        self.since: list[str] = []
+        """The lines that follow it."""
+
+
+class Transcript:
+    """Writes what is said, line by line."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._chains: dict[str, Chain] = {"": Chain()}
+        self._branch = _branch_of(session.cwd)
+        self.folder = facts.project_folder(session.config_dir, session.original_cwd)
+        self.inherited: list[Line] = []
+        """Lines of another session that this one goes on from; the first write takes them over."""
+        self.title: str | None = None
+        self.last_prompt = ""
+        self.turns = 0
+        self._has_written = False
+
+    # Where things stand
+
+    @property
+    def path(self) -> Path:
+        """The file of the session."""
+        return self.folder / f"{self._session.session_id}.jsonl"
+
+    @property
+    def main(self) -> Chain:
+        """The session's own conversation."""
+        return self._chains[""]
+
+    def begin_anew(self) -> None:
+        """Starts the transcript of a new conversation."""
+        self.close()
+        self._chains = {"": Chain()}
+        self.inherited = []
+        self.title = None
+        self.last_prompt = ""
+        self.turns = 0
+        self._has_written = False
+
+    # Prompts
+
+    def enqueued(self, words: str) -> None:
+        """Notes that a prompt waits."""
+        self._queue("enqueue", content=words)
+
+    def dequeued(self) -> None:
+        """Notes that a prompt's turn has come."""
+        self._queue("dequeue")
+
+    def _queue(self, operation: str, **fields: Any) -> None:
+        line = {"type": "queue-operation", "operation": operation, "timestamp": timestamp()}
+        self.write(line | {"sessionId": self._session.session_id} | fields)
+
+    def prompt(
+        self,
+        talk: Talk,
+        prompt: Prompt,
+        *,
+        merged: list[str] | None = None,
+        origin: dict[str, Any] | None = None,
+    ) -> str:
+        """Keeps a prompt that opens a turn, and returns its uuid."""
+        own = prompt.own_id
+        message = {"role": "user", "content": prompt.content}
+        if not talk.is_main:
+            self._link(talk, "user", message=message, uuid=own, promptId=self._session.prompt_id)
+            self._describe(talk)
+            return own
+        self.turns += 1
+        source = "system" if origin else "sdk"
+        fields: Line = {
+            "permissionMode": self._session.permissions.mode,
+            "promptSource": source,
+            "turnOrigin": source,
+            "turnPosition": {"promptIndex": 0, "turnIndex": self.turns},
+            **({"mergedSendUuids": merged} if merged else {}),
+            **({"turnAttributionKey": own} if prompt.uuid else {}),
+            **({"origin": origin} if origin else {}),
+        }
+        if origin is None:
+            self.last_prompt = prompt.text
+        self._said(message, own, fields)
+        if prompt.expansion is not None:
+            more = [{"type": "text", "text": prompt.expansion}]
+            self._said({"role": "user", "content": more}, new_id(), {"isMeta": True})
+        return own
+
+    def _describe(self, talk: Talk) -> None:
+        """Says beside a sub-agent's transcript what it is for."""
+        if self._session.launch.no_session_persistence:
+            return
+        about = {
+            "agentType": talk.labels.get("subagent_type"),
+            "description": talk.labels.get("task_description"),
+            "toolUseId": talk.labels.get("parent_tool_use_id"),
+            "spawnDepth": 1,
+        }
+        path = self._agent_path(_agent_of(talk)).with_suffix(".meta.json")
+        path.write_bytes(msgspec.json.encode(about))
+
+    def joined(self, prompt: Prompt) -> None:
+        """Keeps a prompt that joined a running turn."""
+        delivery = new_id()
+        self._queue(
+            "remove",
+            content=prompt.text,
+            reason="absorbed_mid_turn",
+            commandUuid=prompt.uuid,
+            deliveryId=delivery,
+        )
+        attachment = {
+            "type": "queued_command",
+            "prompt": prompt.content,
+            "source_uuid": prompt.uuid,
+            "delivery_id": delivery,
+            "commandMode": "prompt",
+            "timestamp": timestamp(),
+        }
+        self.main_line("attachment", attachment=attachment)
+
+    # What is said
+
+    def assistant(self, talk: Talk, message: Line, uuid: str, extra: Line) -> None:
+        """Keeps a line of the model's."""
+        chain = self._chain(talk)
+        kept = {key: value for key, value in message.items() if key != "context_management"}
+        line = {"message": kept, "uuid": uuid, **_renamed(extra, _ASSISTANT_FIELDS)}
+        if not chain.held or chain.held[-1]["message"]["id"] != kept["id"]:
+            self._release(talk)
+            chain.replied, chain.since = [], []
+        chain.held.append(line)
+        chain.replied.append(uuid)
+        chain.calls |= {
+            block["id"]: uuid for block in kept["content"] if block["type"] == "tool_use"
+        }
+
+    def complete(self, talk: Talk, spoken: Spoken) -> None:
+        """Writes the lines of a reply that has ended."""
+        for line in self._chain(talk).held:
+            line["message"] |= {
+                "stop_reason": spoken.stop_reason,
+                "usage": _full_usage(spoken.usage),
+                "stop_details": None,
+            }
+        self._release(talk)
+
+    def user(self, talk: Talk, message: Line, uuid: str, extra: Line) -> None:
+        """Keeps a line of the user's side."""
+        fields: Line = {"uuid": uuid, "promptId": self._session.prompt_id}
+        fields |= _renamed(extra, _USER_FIELDS)
+        source = self._source(talk, message["content"])
+        if source is not None:
+            fields |= {"sourceToolAssistantUUID": source, "parentUuid": source}
+        self._link(talk, "user", message=message, **fields)
+
+    def main_line(self, type_: str, /, **fields: Any) -> str:
+        """Adds any line to the session's own conversation, and returns its uuid."""
+        return self._link(self._session.turns.main, type_, **fields)
+
+    def _said(self, message: Line, uuid: str, fields: Line) -> None:
+        self.main_line(
+            "user", promptId=self._session.prompt_id, message=message, uuid=uuid, **fields
+        )
+
+    def _source(self, talk: Talk, content: Any) -> str | None:
+        if not isinstance(content, list) or not content:
+            return None
+        first = cast("Line", content[0])
+        return self._chain(talk).calls.get(first.get("tool_use_id", ""))
+
+    # Between turns
+
+    def turn_ended(self) -> None:
+        """Writes what lists of sessions show."""
+        self._release(self._session.turns.main)
+        self._last_prompt()
+
+    def rename(self, title: str) -> None:
+        """Gives the session a title."""
+        self.title = title
+        self._write_title()
+
+    def close(self) -> None:
+        """Writes what the next process needs to go on from here."""
+        self._release(self._session.turns.main)
+        if not self._has_written:
+            return
+        self._last_prompt()
+        if self.title is not None:
+            self._write_title()
+        state = {"type": "cost-state", "sessionId": self._session.session_id}
+        self.write(state | self._session.ledger.state())
+
+    def _last_prompt(self) -> None:
+        if self.last_prompt and self.main.leaf:
+            self._note("last-prompt", lastPrompt=self.last_prompt, leafUuid=self.main.leaf)
+
+    def _write_title(self) -> None:
+        self._note("custom-title", customTitle=self.title)
+        self._note("agent-name", agentName=self.title)
+
+    def _note(self, type_: str, **fields: Any) -> None:
+        self.write({"type": type_, **fields, "sessionId": self._session.session_id})
+
+    # Lines
+
+    def _chain(self, talk: Talk) -> Chain:
+        return self._chains.setdefault(_agent_of(talk), Chain())
+
+    def _release(self, talk: Talk) -> None:
+        chain = self._chain(talk)
+        held, chain.held = chain.held, []
+        for index, line in enumerate(held):
+            self._link(talk, "assistant", **line, apiBlockIndex=index)
+
+    def _link(self, talk: Talk, type_: str, /, **fields: Any) -> str:
+        chain = self._chain(talk)
+        if chain.held:
+            self._release(talk)
+        agent = _agent_of(talk)
+        line: Line = {
+            "parentUuid": chain.leaf,
+            "isSidechain": bool(agent),
+            **({"agentId": agent} if agent else {}),
+            "type": type_,
+            "uuid": new_id(),
+            "timestamp": timestamp(),
+            **fields,
+            "userType": "external",
+            "entrypoint": self._session.environment.get("CLAUDE_CODE_ENTRYPOINT", "sdk-cli"),
+            "cwd": str(self._session.cwd),
+            "sessionId": self._session.session_id,
+            "version": facts.VERSION,
+            "gitBranch": self._branch,
+        }
+        chain.leaf = line["uuid"]
+        if type_ != "assistant":
+            chain.since.append(line["uuid"])
+        self.write(line, self._agent_path(agent) if agent else None)
+        return line["uuid"]
+
+    def _agent_path(self, agent: str) -> Path:
+        return self.path.with_suffix("") / "subagents" / f"agent-{agent}.jsonl"
+
+    def write(self, line: Line, path: Path | None = None) -> None:
+        """Appends a line as it is."""
+        if self._session.launch.no_session_persistence:
+            return
+        lines, self.inherited = [*self.inherited, line], []
+        target = path or self.path
+        make_private(target.parent)
+        target.touch(0o600)
+        with target.open("ab") as file:
+            file.write(b"".join(encode_json(each) + b"\n" for each in lines))
+        self._has_written = True
+
+
+def _agent_of(talk: Talk) -> str:
+    return "" if talk.is_main else str(talk.labels.get("agent_id", "unknown"))
+
+
+def _renamed(extra: Line, names: dict[str, str]) -> Line:
+    return {names[key]: value for key, value in extra.items() if key in names}
+
+
+def _full_usage(usage: Line) -> Line:
+    from pilothouse_sim.simulator.ledger import Spent
+
+    spent = Spent()
+    spent.add(usage)
+    return spent.as_usage()
+
+
+def _branch_of(cwd: Path) -> str:
+    """The branch of the repository a folder is in; `HEAD` when it is in none, as the CLI says."""
+    for folder in (cwd, *cwd.parents):
+        head = folder / ".git" / "HEAD"
+        if head.is_file():
+            return head.read_text().strip().rpartition("refs/heads/")[2]
+    return "HEAD"
