@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from pilothouse_sim.simulator.session import Session
     from pilothouse_sim.simulator.tool_use import Call
+    from pilothouse_sim.simulator.tools.command import Command
 
 __all__ = ["Task", "Tasks"]
 
@@ -111,7 +112,7 @@ class Tasks:
 
     # Commands
 
-    def adopt(self, command: bash.Command) -> None:
+    def adopt(self, command: Command) -> None:
         """Takes over a command that goes on in the background."""
         description = command.description or command.command
         task = Task(command.task_id, command.run_id, "local_bash", description, command.tool_use_id)
@@ -121,7 +122,7 @@ class Tasks:
         self._start(task)
         task.work = asyncio.create_task(self._watch(task, command))
 
-    async def _watch(self, task: Task, command: bash.Command) -> None:
+    async def _watch(self, task: Task, command: Command) -> None:
         try:
             code = await command.wait()
         except asyncio.CancelledError:

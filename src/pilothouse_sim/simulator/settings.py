@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import Any, Final, cast
 
 import msgspec
-
-if TYPE_CHECKING:
-    from pilothouse_sim.simulator.permissions import PermissionState
 
 __all__ = [
     "SOURCES",
     "Settings",
     "chosen_model",
-    "grant",
     "merge",
     "read_inline",
     "section",
@@ -130,29 +126,6 @@ def _sound_permissions(given: dict[str, Any]) -> dict[str, Any]:
 def _objects(value: Any) -> list[dict[str, Any]]:
     entries = cast("list[Any]", value) if isinstance(value, list) else []
     return [cast("dict[str, Any]", each) for each in entries if isinstance(each, dict)]
-
-
-def grant(settings: Settings, permissions: PermissionState) -> str | None:
-    """Adds the rules and folders of the settings; returns the mode they ask for."""
-    mode: str | None = None
-    for source, layer in settings.layers().items():
-        given = section(layer, "permissions")
-        # A project that nobody has trusted may forbid, and may not allow.
-        trusted = source != "projectSettings"
-        for behavior in ("allow", "ask", "deny") if trusted else ("ask", "deny"):
-            permissions.add(behavior, source, given.get(behavior) or [])
-        if trusted:
-            _add_folders(permissions, given.get("additionalDirectories") or [])
-        mode = given.get("defaultMode") or mode
-    return mode
-
-
-def _add_folders(permissions: PermissionState, folders: list[str]) -> None:
-    """Adds them as local ones, which is what the CLI takes the folders of every file for."""
-    if folders:
-        rest = dict(permissions.directories)
-        held = rest.pop("localSettings", [])
-        permissions.directories = {"localSettings": list(dict.fromkeys([*held, *folders])), **rest}
 
 
 def merge(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from msgspec import UNSET
 
 from pilothouse_sim.simulator.tools import bash, ids, registry
 from pilothouse_sim.simulator.tools.base import ToolFailure, Workplace
+from pilothouse_sim.simulator.tools.command import Command
 
 RECORDED: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "tools.json").read_text())
 
@@ -114,7 +115,7 @@ async def carried_out(step: dict[str, Any], place: Workplace) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", RECORDED)
 async def test_calls_get_the_real_clis_answers(name: str, place: Workplace) -> None:
-    adopted: list[bash.Command] = []
+    adopted: list[Command] = []
     place.adopt = adopted.append
     scene = RECORDED[name]
     prepare(scene["files"], place.cwd)
@@ -170,7 +171,7 @@ async def test_a_cancelled_command_leaves_no_process_behind(place: Workplace) ->
 async def test_a_command_in_the_background_is_handed_over_with_its_output(
     place: Workplace,
 ) -> None:
-    adopted: list[bash.Command] = []
+    adopted: list[Command] = []
     place.adopt, place.tool_use_id = adopted.append, "toolu_1"
     arguments = {"command": "echo now", "description": "Say", "run_in_background": True}
     outcome = await bash.run(arguments, place)
@@ -295,7 +296,7 @@ async def test_a_command_cancelled_while_it_starts_leaves_no_process_behind(
 
 
 async def test_a_monitor_is_handed_over_as_one(place: Workplace) -> None:
-    adopted: list[bash.Command] = []
+    adopted: list[Command] = []
     place.adopt = adopted.append
     arguments = {"description": "Watch", "command": "echo event"}
     outcome = await registry.TOOLS["Monitor"](arguments, place)

@@ -21,7 +21,7 @@ from pilothouse_sim.simulator.controls.ports import (
     state_of,
     tell_tasks,
 )
-from pilothouse_sim.simulator.settings import grant
+from pilothouse_sim.simulator.permissions import grant
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.session import Session

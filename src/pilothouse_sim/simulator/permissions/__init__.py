@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .judge import is_withdrawn, judge
 from .rules import Rule, parse_rule
-from .settings import load_settings, persist
+from .settings import grant, load_settings, persist
 from .state import PermissionState
 from .verdict import Verdict
 
@@ -12,6 +12,7 @@ __all__ = [
     "PermissionState",
     "Rule",
     "Verdict",
+    "grant",
     "is_withdrawn",
     "judge",
     "load_settings",

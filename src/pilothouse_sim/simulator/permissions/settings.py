@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from pilothouse_sim.simulator.settings import sound
+from pilothouse_sim.simulator.settings import Settings, section, sound
 
 from .state import BEHAVIORS, MODES
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .state import PermissionState
     from .verdict import Json
 
-__all__ = ["is_trusted", "load_settings", "persist", "settings_file"]
+__all__ = ["grant", "is_trusted", "load_settings", "persist", "settings_file"]
 
 _NAMES = {"user": "userSettings", "project": "projectSettings", "local": "localSettings"}
 
@@ -57,6 +57,29 @@ def load_settings(
             _take(state, destination, _read(file))
     if flag_settings is not None:
         _take(state, "flagSettings", flag_settings)
+
+
+def grant(settings: Settings, permissions: PermissionState) -> str | None:
+    """Adds the rules and folders of the settings; returns the mode they ask for."""
+    mode: str | None = None
+    for source, layer in settings.layers().items():
+        given = section(layer, "permissions")
+        # A project that nobody has trusted may forbid, and may not allow.
+        trusted = source != "projectSettings"
+        for behavior in ("allow", "ask", "deny") if trusted else ("ask", "deny"):
+            permissions.add(behavior, source, given.get(behavior) or [])
+        if trusted:
+            _add_folders(permissions, given.get("additionalDirectories") or [])
+        mode = given.get("defaultMode") or mode
+    return mode
+
+
+def _add_folders(permissions: PermissionState, folders: list[str]) -> None:
+    """Adds them as local ones, which is what the CLI takes the folders of every file for."""
+    if folders:
+        rest = dict(permissions.directories)
+        held = rest.pop("localSettings", [])
+        permissions.directories = {"localSettings": list(dict.fromkeys([*held, *folders])), **rest}
 
 
 def persist(update: Json, cwd: Path, config_dir: Path) -> bool:

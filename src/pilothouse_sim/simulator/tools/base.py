@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, Struct, UnsetType, field
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.tools.bash import Command
+    from pilothouse_sim.simulator.tools.command import Command
 
 __all__ = ["Check", "Run", "SeenFile", "ToolFailure", "ToolOutcome", "Workplace", "refused"]
 

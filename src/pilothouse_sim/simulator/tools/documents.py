@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from pilothouse_sim.simulator.tools.base import ToolFailure, ToolOutcome, Workplace, refused
-from pilothouse_sim.simulator.tools.files import (
+from pilothouse_sim.simulator.tools.seen_files import (
     MODIFIED,
     UNREAD,
     decoded,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -11,14 +10,22 @@ from typing import Any
 import msgspec
 
 from pilothouse_sim.simulator.tools.base import (
-    SeenFile,
     ToolFailure,
     ToolOutcome,
     Workplace,
     refused,
 )
+from pilothouse_sim.simulator.tools.seen_files import (
+    MODIFIED,
+    UNREAD,
+    decoded,
+    is_stale,
+    located,
+    missing,
+    see,
+)
 
-__all__ = ["check_edit", "check_read", "check_write", "located", "read", "write"]
+__all__ = ["check_edit", "check_read", "check_write", "read", "write"]
 
 MAX_BYTES = 256 * 1024
 MAX_TOKENS = 25_000
@@ -28,11 +35,6 @@ STALE = (
     "cleanly, but the file contains other changes not in your context. Read it before edits "
     "that depend on surrounding content.)"
 )
-MODIFIED = (
-    "File has been modified since read, either by the user or by a linter. "
-    "Read it again before attempting to write it."
-)
-UNREAD = "File has not been read yet. Read it first before writing to it."
 _TOO_LARGE = (
     "Use offset and limit parameters to read specific portions of the file, or search for "
     "specific content instead of reading the whole file. With allow_large: true as much of it is "
@@ -45,13 +47,6 @@ _BINARY = (
     r"|xlsx?|xz|zip)$"
 )
 _QUOTES = str.maketrans("\u2018\u2019\u201c\u201d", "''\"\"")
-
-
-def located(name: str, place: Workplace) -> Path:
-    """The file a tool's path means."""
-    if name == "~" or name.startswith("~/"):
-        return Path(os.path.normpath(place.home / name[2:]))
-    return Path(os.path.normpath(place.cwd / name))
 
 
 def check_read(arguments: dict[str, Any], place: Workplace) -> None:
@@ -99,31 +94,6 @@ def _bytes_of(path: Path, place: Workplace) -> bytes:
 def _system_words(error: OSError, path: Path, action: str = "open") -> str:
     code = errno.errorcode.get(error.errno or 0, "EIO")
     return f"{code}: {(error.strerror or '').lower()}, {action} '{path}'"
-
-
-def missing(path: Path, place: Workplace) -> str:
-    """What the CLI says of a file that is not there."""
-    words = f"File does not exist. Note: your current working directory is {place.cwd}."
-    similar = _similar(path)
-    return f"{words} Did you mean {similar}?" if similar else words
-
-
-def _similar(path: Path) -> str | None:
-    """A file beside it whose name differs only in its ending."""
-    try:
-        names = [entry.name for entry in path.parent.iterdir()]
-    except OSError:
-        return None
-    return next((name for name in names if Path(name).stem == path.stem), None)
-
-
-def decoded(data: bytes) -> str:
-    """A file's text with the CLI's line ends."""
-    if data.startswith(b"\xff\xfe"):
-        words = data[2:].decode("utf-16-le", "replace")
-    else:
-        words = data.decode("utf-8", "replace").removeprefix("\ufeff")
-    return words.replace("\r\n", "\n")
 
 
 def _read_text(arguments: dict[str, Any], place: Workplace, path: Path, data: bytes) -> ToolOutcome:
@@ -184,19 +154,6 @@ def _size(count: int) -> str:
         if amount >= 1024:
             amount, unit = amount / 1024, larger
     return f"{count} bytes" if unit == "bytes" else f"{amount:.1f}".removesuffix(".0") + unit
-
-
-def see(path: Path, place: Workplace, text: str, *, whole: bool = True) -> None:
-    """Remembers a file as the model now knows it."""
-    place.seen[path] = SeenFile(text, path.stat().st_mtime_ns, whole)
-
-
-def is_stale(path: Path, place: Workplace) -> bool:
-    """Whether a file the model has seen was changed by somebody else."""
-    seen = place.seen.get(path)
-    if seen is None or path.stat().st_mtime_ns <= seen.mtime:
-        return False
-    return decoded(path.read_bytes()) != seen.text
 
 
 def check_write(arguments: dict[str, Any], place: Workplace) -> None:

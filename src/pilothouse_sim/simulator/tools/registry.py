@@ -393,7 +393,7 @@ def shown(name: str, arguments: dict[str, Any], place: Workplace) -> dict[str, A
 
 
 def _shown_edit(fitted: dict[str, Any], place: Workplace) -> dict[str, Any]:
-    from pilothouse_sim.simulator.tools.files import located
+    from pilothouse_sim.simulator.tools.seen_files import located
 
     exists = located(str(fitted["file_path"]), place).exists()
     new = _tidy(fitted, "new_string") if exists else fitted["new_string"]
@@ -420,7 +420,7 @@ def _without(arguments: dict[str, Any], key: str) -> dict[str, Any]:
 
 def asked(name: str, arguments: dict[str, Any], place: Workplace) -> dict[str, Any]:
     """A call's input as the client is asked about it: paths in full, defaults filled in."""
-    from pilothouse_sim.simulator.tools.files import located
+    from pilothouse_sim.simulator.tools.seen_files import located
 
     filled = dict(arguments)
     for key in ("file_path", "notebook_path"):
