@@ -10,15 +10,18 @@ from pilothouse_sim.simulator import refusals
 from pilothouse_sim.simulator.endings import Aborted, Ending
 from pilothouse_sim.simulator.model import ApiFailed, StreamBroken
 from pilothouse_sim.simulator.speaker import Speaker, Spoken
-from pilothouse_sim.simulator.synthetic import synthetic
-from pilothouse_sim.simulator.unfinished import say_failure
+from pilothouse_sim.simulator.synthetic import say_failure, synthetic
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from pilothouse_sim.scenario import ApiError
-    from pilothouse_sim.simulator.talk import Talk
+    from pilothouse_sim.simulator.compaction import Compaction
+    from pilothouse_sim.simulator.conversation import Conversation
+    from pilothouse_sim.simulator.model_requests import ModelRequests
+    from pilothouse_sim.simulator.state import SessionState
     from pilothouse_sim.simulator.tally import Tally
+    from pilothouse_sim.simulator.tool_use import ToolParts, ToolUses
 
 __all__ = ["Caller"]
 
@@ -32,16 +35,32 @@ _REQUEST_ID: Final = "req_scripted"
 
 
 class Caller:
-    """One call of the model, with its retries."""
+    """One call of the model, with its retries; `compaction` makes room in a long conversation."""
 
-    def __init__(self, talk: Talk, tally: Tally) -> None:
-        self._talk = talk
+    def __init__(
+        self,
+        state: SessionState,
+        requests: ModelRequests,
+        parts: ToolParts,
+        conversation: Conversation,
+        tally: Tally,
+        uses: ToolUses,
+        compaction: Compaction | None,
+    ) -> None:
+        self._state = state
+        self._requests = requests
+        self._parts = parts
+        self._conversation = conversation
         self._tally = tally
-        self._session = talk.session
-        self._speaker = Speaker(talk, tally)
+        self._uses = uses
+        self._compaction = compaction
+        self._speaker = self._new_speaker()
         self._attempts = 0
         self._variants = 0
-        self._model = talk.session.request_model()
+        self._model = state.request_model()
+
+    def _new_speaker(self) -> Speaker:
+        return Speaker(self._state, self._parts, self._conversation, self._tally, self._uses)
 
     async def call(self) -> Spoken | Ending:
         """What the model said, or how the turn ends because it said nothing."""
@@ -49,14 +68,14 @@ class Caller:
         try:
             return await self._try_and_try()
         except asyncio.CancelledError:
-            self._talk.echo_prompts()
+            self._conversation.echo_prompts()
             self._speaker.break_off()
             self._tally.user_lines += 1
             raise Aborted("aborted_streaming") from None
 
     async def _try_and_try(self) -> Spoken | Ending:
         while True:
-            speaker = self._speaker = Speaker(self._talk, self._tally)
+            speaker = self._speaker = self._new_speaker()
             try:
                 return await self._timed(self._attempt(speaker))
             except ApiFailed as failure:
@@ -64,7 +83,7 @@ class Caller:
                     return self._give_up(failure.error)
             except StreamBroken as broken:
                 speaker.abandon()
-                self._speaker = Speaker(self._talk, self._tally)
+                self._speaker = self._new_speaker()
                 if any(block["type"] != "thinking" for block in speaker.spoken.blocks):
                     return self._keep_begun(speaker.spoken)
                 if broken.is_damaged or self._attempts >= self._max_retries:
@@ -77,10 +96,10 @@ class Caller:
         try:
             return await waiting
         finally:
-            self._session.ledger.api_ms += int((time.monotonic() - began) * 1000)
+            self._state.ledger.api_ms += int((time.monotonic() - began) * 1000)
 
     async def _attempt(self, speaker: Speaker) -> Spoken:
-        events = self._session.model.stream(self._talk.body(), self._session.scene_facts())
+        events = self._requests.stream(self._requests.body(self._conversation))
         spoken = await speaker.pass_on(events)
         self._count(spoken)
         return spoken
@@ -105,17 +124,14 @@ class Caller:
     @property
     def _all_variants(self) -> int:
         """How many requests a refusal for their form costs: more if tools were held back."""
-        environment = self._session.environment
+        environment = self._state.environment
         return _VARIANTS if environment.get("ENABLE_TOOL_SEARCH") == "false" else 2 * _VARIANTS
 
     async def _make_room(self, error: ApiError) -> bool:
-        if self._tally.has_made_room or not self._talk.is_main:
+        if self._tally.has_made_room or self._compaction is None:
             return False
-        # Few conversations grow that long.
-        from pilothouse_sim.simulator import compaction
-
-        self._tally.has_made_room = await compaction.after_refusal(
-            self._session, self._tally, needed=3 if error.status == 413 else 2
+        self._tally.has_made_room = await self._compaction.after_refusal(
+            self._tally, needed=3 if error.status == 413 else 2
         )
         return self._tally.has_made_room
 
@@ -131,9 +147,8 @@ class Caller:
             self._count(begun)
         else:
             self._note_usage(begun)
-        body = self._talk.body() | {"stream": False}
         try:
-            message = await self._session.model.whole(body, self._session.scene_facts())
+            message = await self._requests.whole(self._requests.body(self._conversation))
         except ApiFailed as failure:
             return self._give_up(failure.error)
         spoken = await self._speaker.pass_on_whole(message)
@@ -141,16 +156,16 @@ class Caller:
         return spoken
 
     def _announce(self) -> None:
-        if self._talk.partial:
+        if self._conversation.partial:
             uuids = self._tally.uuids
             names = {"user_message_uuids": list(uuids)} if uuids else {}
-            self._session.outlet.system("status", status="requesting", **names)
+            self._state.outlet.system("status", status="requesting", **names)
 
     def _count(self, spoken: Spoken) -> None:
         if not spoken.usage:
             return
-        self._session.ledger.add(self._model, spoken.usage)
-        if not self._session.is_over_budget():
+        self._state.ledger.add(self._model, spoken.usage)
+        if not self._state.is_over_budget():
             # The CLI ends the turn before it adds up what the last reply cost.
             self._note_usage(spoken)
 
@@ -162,7 +177,7 @@ class Caller:
 
     @property
     def _max_retries(self) -> int:
-        return int(self._session.environment.get("CLAUDE_CODE_MAX_RETRIES", MAX_RETRIES))
+        return int(self._state.environment.get("CLAUDE_CODE_MAX_RETRIES", MAX_RETRIES))
 
     async def _wait(self, status: int | None, kind: str, delay: float | None = None) -> None:
         self._attempts += 1
@@ -171,7 +186,7 @@ class Caller:
 
             growing = BASE_DELAY * float(2 ** (self._attempts - 1))
             delay = min(growing, MAX_DELAY) * random.uniform(1, 1.25)
-        self._session.outlet.system(
+        self._state.outlet.system(
             "api_retry",
             attempt=self._attempts,
             max_retries=self._max_retries,
@@ -184,12 +199,12 @@ class Caller:
     def _give_up(self, error: ApiError) -> Ending:
         refusal = refusals.read(
             error,
-            model=self._session.model_name,
-            base_url=self._session.environment.get("ANTHROPIC_BASE_URL", ""),
+            model=self._state.model_name,
+            base_url=self._state.environment.get("ANTHROPIC_BASE_URL", ""),
         )
         extra = {"api_error_status": error.status, "api_error_type": error.error_type}
         say_failure(
-            self._talk,
+            self._conversation,
             self._tally,
             synthetic(refusal.words),
             error=refusal.error,

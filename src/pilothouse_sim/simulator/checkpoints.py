@@ -16,7 +16,8 @@ from pilothouse_sim.simulator.clock import timestamp
 from pilothouse_sim.simulator.outlet import new_id
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.state import SessionState
+    from pilothouse_sim.simulator.transcript import Transcript
 
 __all__ = ["Checkpoints"]
 
@@ -36,9 +37,14 @@ class _Change(Struct, frozen=True):
 class Checkpoints:
     """The session's checkpoints."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
-        self._is_on = session.is_set("CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING")
+    def __init__(self, state: SessionState, transcript: Transcript) -> None:
+        self._state = state
+        self._transcript = transcript
+        self._is_on = state.is_set("CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING")
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        """Forgets every checkpoint."""
         self._snapshots: dict[str, Backups] = {}
         self._first: Backups = {}
         """The oldest copy of every file that was ever touched."""
@@ -71,7 +77,7 @@ class Checkpoints:
             "backup": current[tracked],
             "timestamp": timestamp(),
         }
-        self._session.transcript.write(delta)
+        self._transcript.write(delta)
 
     def restore(self, lines: list[dict[str, Any]], session_id: str) -> None:
         """Takes over what a transcript says of checkpoints."""
@@ -84,7 +90,7 @@ class Checkpoints:
                     self._take(line["snapshotMessageId"], {line["trackingPath"]: line["backup"]})
                 case _:
                     pass
-        if self._snapshots and session_id != self._session.session_id:
+        if self._snapshots and session_id != self._state.session_id:
             self._inherit(session_id)
 
     def _take(self, message_id: str, backups: Backups) -> None:
@@ -125,7 +131,7 @@ class Checkpoints:
             "timestamp": timestamp(),
         }
         line = {"type": "file-history-snapshot", "messageId": message_id, "snapshot": snapshot}
-        self._session.transcript.write(line | {"isSnapshotUpdate": False})
+        self._transcript.write(line | {"isSnapshotUpdate": False})
 
     # Going back
 
@@ -154,18 +160,18 @@ class Checkpoints:
 
     @property
     def _folder(self) -> Path:
-        return self._session.config_dir / "file-history" / self._session.session_id
+        return self._state.config_dir / "file-history" / self._state.session_id
 
     def _text(self, backup: Backup) -> str | None:
         name = backup["backupFileName"]
         return None if name is None else _read(self._folder / name)
 
     def _tracking_path(self, path: Path) -> str:
-        root = self._session.original_cwd
+        root = self._state.original_cwd
         return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
     def _path(self, tracked: str) -> Path:
-        return self._session.original_cwd / tracked
+        return self._state.original_cwd / tracked
 
 
 def _read(path: Path) -> str | None:

@@ -114,7 +114,7 @@ def _read_object(given: str) -> dict[str, Any] | None:
 
 def _check_schema(given: str) -> None:
     # Few sessions have an answer to shape.
-    from pilothouse_sim.simulator.structured import BadSchema, read_schema
+    from pilothouse_sim.simulator.json_schema import BadSchema, read_schema
 
     try:
         read_schema(given)

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Final
 from pilothouse_sim.simulator import facts
 from pilothouse_sim.simulator.controls.base import Asked
 from pilothouse_sim.simulator.controls.context import get_context_usage
-from pilothouse_sim.simulator.controls.ports import ask_aside
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.session import Session
@@ -47,15 +46,15 @@ _MCP_USAGE: Final = (
 
 def _set_model(session: Session, args: str) -> str:
     if not args:
-        shown = _model_label(session.desk.model_given or "default")
+        shown = _model_label(session.state.desk.model_given or "default")
         return (
             f"Current model: `{shown}`\n"
             f"Usage: /model <name>. Available: {_MODELS}, or a full model ID."
         )
-    session.model_name = facts.resolve_model(args)
-    session.desk.model_given = args
+    session.state.model_name = facts.resolve_model(args)
+    session.state.desk.model_given = args
     said = f"Set model to `{_model_label(args)}` for this session only"
-    if facts.is_known_model(session.model_name):
+    if facts.is_known_model(session.state.model_name):
         return said
     return f'{said}\nClaude Code doesn\'t recognize the model "{args.replace(" ", "")}".'
 
@@ -82,9 +81,9 @@ def _set_effort(session: Session, args: str) -> str:
 
 
 def _set_autocompact(session: Session, args: str) -> str:
-    window = f"Auto-compact window for {_model_label(session.model_name)}"
+    window = f"Auto-compact window for {_model_label(session.state.model_name)}"
     if not args:
-        size = _short(facts.model(session.model_name).context_window)
+        size = _short(facts.model(session.state.model_name).context_window)
         return f"{window}: {size} tokens (default for this model)"
     if args == "auto":
         return f"{window} set to auto"
@@ -107,7 +106,7 @@ def _set_color(session: Session, args: str) -> str:
 
 
 def _set_style(session: Session, args: str) -> str:
-    styles = session.catalog.output_styles
+    styles = session.state.catalog.output_styles
     if not args:
         listed = "\n".join(("Available styles:", *(f"- {style}" for style in styles)))
         return f"Output style: default\n\n{listed}\n\nUsage: /output-style <style>"
@@ -141,11 +140,11 @@ def _steer_servers(session: Session, args: str) -> str:
 
 
 def _report_usage(session: Session, args: str) -> str:
-    ledger = session.ledger
+    ledger = session.state.ledger
     lines = [
         f"Total cost:            {_dollars(ledger.cost)}",
         f"Total duration (API):  {ledger.api_ms // 1000}s",
-        f"Total duration (wall): {int(time.monotonic() - session.turns.began)}s",
+        f"Total duration (wall): {int(time.monotonic() - session.began)}s",
         "Total code changes:    0 lines added, 0 lines removed",
         "Usage by model:",
     ]
@@ -182,7 +181,7 @@ def _report_context(session: Session, args: str) -> str:
     table = "\n".join(
         ("| Category | Tokens | Percentage |", "|----------|--------|------------|", *rows)
     )
-    head = f"**Model:** {session.model_name}  \n**Tokens:** {_short(used)} / {_short(window)}"
+    head = f"**Model:** {session.state.model_name}  \n**Tokens:** {_short(used)} / {_short(window)}"
     return (
         f"## Context Usage\n\n{head} ({report['percentage']}%)\n\n"
         f"### Estimated usage by category\n\n{table}"
@@ -210,7 +209,7 @@ def _context_fields(session: Session) -> dict[str, Any]:
 def _shown_categories(session: Session, reported: list[dict[str, Any]]) -> list[dict[str, Any]]:
     kinds = ("used", "deferred", "buffer", "free")
     listed = [{name: each[name] for name in ("name", "tokens", "kind")} for each in reported]
-    talk = session.turns.main
+    talk = session.main
     if talk.messages and "Messages" not in {each["name"] for each in listed}:
         listed.append({"name": "Messages", "tokens": talk.tokens, "kind": "used"})
     return sorted(listed, key=lambda each: kinds.index(each["kind"]))
@@ -222,14 +221,14 @@ def _report_agents(session: Session, args: str) -> str:
 
 
 def _reload_plugins(session: Session, args: str) -> str:
-    own = len(session.catalog.agents)
+    own = len(session.state.catalog.agents)
     return f"Reloaded: 0 plugins · 0 skills · {own} agents · 0 hooks · 0 plugin LSP servers"
 
 
 def _reload_skills(session: Session, args: str) -> str:
-    own = sum(1 for each in session.catalog.commands if not each.get("builtin"))
+    own = sum(1 for each in session.state.catalog.commands if not each.get("builtin"))
     # Three of the CLI's skills are there for users only; commands of users' own count as skills.
-    known = len(facts.builtin_catalog(session.environment).skills) - 3 + own
+    known = len(facts.builtin_catalog(session.state.environment).skills) - 3 + own
     return f"Reloaded skills: {known} skills available (none added or removed)."
 
 
@@ -240,19 +239,19 @@ def rename(session: Session, args: str) -> str:
     """Gives the session a title."""
     if not args:
         return "Could not generate a name: no conversation context yet. Usage: /rename <name>"
-    session.desk.title = args
+    session.state.desk.title = args
     session.transcript.rename(args)
-    session.outlet.system("session_title_changed", title=args)
+    session.state.outlet.system("session_title_changed", title=args)
     return f"Session renamed to: {args}"
 
 
 async def _recap(session: Session, args: str) -> str:
-    if not session.turns.main.messages:
+    if not session.main.messages:
         return "Nothing to recap yet — send a message first."
-    body = session.turns.main.body()
+    body = session.requests.body(session.main)
     asked = {"role": "user", "content": "Say in one or two sentences where we are."}
     body["messages"] = [*body["messages"], asked]
-    return await ask_aside(session, body) or ""
+    return await session.requests.ask_aside(body) or ""
 
 
 def _always(words: str) -> Answer:

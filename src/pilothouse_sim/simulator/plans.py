@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.conversation import Conversation
+    from pilothouse_sim.simulator.state import SessionState
 
 __all__ = ["Plans"]
 
@@ -18,8 +19,9 @@ _WHO = ("anchor", "beacon", "compass", "harbour", "keel", "lantern", "mast", "ru
 class Plans:
     """The session's plan."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, state: SessionState, conversation: Conversation) -> None:
+        self._state = state
+        self._conversation = conversation
         self._path: Path | None = None
 
     @property
@@ -28,9 +30,9 @@ class Plans:
         if self._path is None:
             import random  # few sessions plan, and every start would pay for it
 
-            words = re.findall(r"[a-z0-9]+", self._session.turns.main.first_words().lower())[:6]
+            words = re.findall(r"[a-z0-9]+", self._conversation.first_words().lower())[:6]
             slug = "-".join((*words, random.choice(_HOW), random.choice(_WHO)))
-            self._path = self._session.config_dir / "plans" / f"{slug}.md"
+            self._path = self._state.config_dir / "plans" / f"{slug}.md"
         return self._path
 
     def text(self) -> str | None:
@@ -53,8 +55,8 @@ class Plans:
 
     def after(self, tool: str) -> None:
         """Changes the mode once a tool has begun or ended the planning."""
-        permissions = self._session.permissions
+        permissions = self._state.permissions
         if tool == "EnterPlanMode" and permissions.mode != "plan":
-            self._session.set_mode("plan")
+            self._state.set_mode("plan")
         elif tool == "ExitPlanMode" and permissions.mode == "plan":
-            self._session.set_mode(permissions.before_plan)
+            self._state.set_mode(permissions.before_plan)

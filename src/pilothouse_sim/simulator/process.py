@@ -15,6 +15,7 @@ from pilothouse_sim.simulator.outlet import Outlet, new_id
 from pilothouse_sim.simulator.printing import NoPrompt
 from pilothouse_sim.simulator.reception import BadInput, Reception
 from pilothouse_sim.simulator.session import Session
+from pilothouse_sim.simulator.turns import Turns
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.ends import End
@@ -45,7 +46,7 @@ async def run(launch: Launch, end: End, model: Model) -> int:
     try:
         tasks.append(asyncio.create_task(session.begin("startup" if past is None else "resume")))
         await _first(tasks[-1], ended)
-        turns = asyncio.create_task(session.turns.run())
+        turns = asyncio.create_task(Turns(session).run())
         tasks += [turns, asyncio.create_task(end.start(reception))]
         await _first(tasks[-1], ended)
         await asyncio.wait({turns, reception.failed, ended}, return_when=asyncio.FIRST_COMPLETED)
@@ -118,7 +119,7 @@ def _heed_signals(session: Session, ended: asyncio.Future[int]) -> None:
 
     def end_with(code: int) -> None:
         if not ended.done():
-            session.outlet.fall_silent()
+            session.state.outlet.fall_silent()
             ended.set_result(code)
 
     loop.add_signal_handler(signal.SIGTERM, end_with, 128 + signal.SIGTERM)

@@ -41,7 +41,8 @@ class Reception:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._connection = session.outlet.connection
+        self._outlet = session.state.outlet
+        self._connection = self._outlet.connection
         self._answering: set[asyncio.Task[None]] = set()
         self._waiting: deque[Event] = deque()
         self._is_answering = False
@@ -77,27 +78,27 @@ class Reception:
     def _take(self, event: Event) -> None:
         match event:
             case UserMessage():
-                self._session.turns.receive(_read_prompt(event))
+                self._session.queue.receive(_read_prompt(event))
             case RequestReceived():
                 self._answer(event)
             case ResponseReceived():
                 self._echo(event.response)
-                self._session.outlet.answered(event.request_id, event.response)
+                self._outlet.answered(event.request_id, event.response)
             case UpdateEnvironmentVariablesMessage():
                 _take_token(as_object(members(event.raw).get("variables")))
             case LineRejected():
                 _refuse(event.line)
             case StreamEnded():
-                self._session.outlet.client_gone()
-                self._session.turns.end_input()
+                self._outlet.client_gone()
+                self._session.queue.end_input()
             case _:
                 # Messages it does not know are ignored.
                 pass
 
     def _echo(self, response: ControlResponse) -> None:
-        if self._session.launch.replay_user_messages:
+        if self._session.state.launch.replay_user_messages:
             self._connection.send_message(members(response.raw))
-            self._session.outlet.flush()
+            self._outlet.flush()
 
     async def finish(self) -> None:
         """Lets requests be answered that came before the end; none may hold it up for long."""

@@ -8,8 +8,9 @@ from pilothouse_sim.simulator.clock import now_ms
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.endings import Ending
-    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.state import SessionState
     from pilothouse_sim.simulator.tally import Tally
+    from pilothouse_sim.simulator.tasks import Tasks
 
 __all__ = ["Results"]
 
@@ -19,8 +20,9 @@ _READ = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens
 class Results:
     """Writes results and remembers how the last one ended."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, state: SessionState, tasks: Tasks) -> None:
+        self._state = state
+        self._tasks = tasks
         self.count = 0
         self.last_was_error = False
 
@@ -56,23 +58,23 @@ class Results:
         self._send(fields | {"duration_ms": tally.elapsed_ms()}, is_error=False)
 
     def _books(self, tally: Tally) -> dict[str, Any]:
-        session = self._session
+        ledger = self._state.ledger
         return {
-            "total_cost_usd": session.ledger.cost or 0,
+            "total_cost_usd": ledger.cost or 0,
             "usage": tally.spent.as_usage(),
-            "modelUsage": session.ledger.by_model(),
+            "modelUsage": ledger.by_model(),
             "permission_denials": tally.denials,
             "fast_mode_state": "off",
             "fast_mode_disabled_reason": "sdk_opt_in_required",
-            "subagent_stats": session.tasks.statistics(),
-            "safety_stops": session.ledger.safety_stops,
+            "subagent_stats": self._tasks.statistics(),
+            "safety_stops": ledger.safety_stops,
             "queued_turn_count": 0,
-            "model_usage_since_last_result": session.ledger.since_last_result(),
+            "model_usage_since_last_result": ledger.since_last_result(),
         }
 
     def _common(self, tally: Tally, ending: Ending) -> dict[str, Any]:
         fields = self._books(tally) | {
-            "duration_api_ms": self._session.ledger.api_ms,
+            "duration_api_ms": self._state.ledger.api_ms,
             "stop_reason": tally.stop_reason,
             "terminal_reason": ending.reason,
             "is_error": ending.is_error,
@@ -112,6 +114,6 @@ class Results:
         }
 
     def _send(self, fields: dict[str, Any], *, is_error: bool) -> None:
-        self._session.outlet.send("result", **fields, result_index=self.count)
+        self._state.outlet.send("result", **fields, result_index=self.count)
         self.count += 1
         self.last_was_error = is_error

@@ -271,21 +271,21 @@ def _message(line: Line) -> Line | None:
 
 def restore(session: Session, past: Past) -> None:
     """Puts a session where the conversation stands."""
-    launch, transcript = session.launch, session.transcript
-    session.turns.main.messages = messages(past.chain)
+    launch, transcript = session.state.launch, session.transcript
+    session.main.messages = messages(past.chain)
     if launch.model is None and past.model is not None:
-        session.model_name = past.model
+        session.state.model_name = past.model
     transcript.main.leaf = past.leaf
     transcript.turns = sum(1 for line in past.chain if "turnPosition" in line)
     if launch.fork_session:
-        transcript.inherited = _inherited(past, session.session_id)
+        transcript.inherited = _inherited(past, session.state.session_id)
     else:
         transcript.folder = past.folder
     prompted = past.last("last-prompt")
     transcript.last_prompt = prompted["lastPrompt"] if prompted else ""
     _restore_title(session, past)
-    session.ledger.restore(past.last("cost-state") or {})
-    session.turns.remember(line["uuid"] for line in past.lines if line["type"] == "user")
+    session.state.ledger.restore(past.last("cost-state") or {})
+    session.queue.remember(line["uuid"] for line in past.lines if line["type"] == "user")
     session.checkpoints.restore(past.lines, past.session_id)
     replies = past.replies
     session.model.go_on(len({each["id"] for each in replies}), _highest_numbers(replies))

@@ -1,4 +1,4 @@
-"""Commands that a prompt can be.
+"""Carries out the commands that a prompt can be.
 
 Four kinds, as 2.1.325 takes them without a terminal:
 - it carries out some by itself and never asks the model (`local_commands`, `compaction`, /clear);
@@ -15,102 +15,28 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
-from msgspec import Struct
 
 from pilothouse_sim.simulator import customs
 from pilothouse_sim.simulator.clock import timestamp
+from pilothouse_sim.simulator.compaction import TOO_SHORT, TooShort
+from pilothouse_sim.simulator.invocations import OWN_LINES, UNAVAILABLE, find
 from pilothouse_sim.simulator.outlet import new_id
 from pilothouse_sim.simulator.synthetic import synthetic
 
 if TYPE_CHECKING:
+    from pilothouse_sim.simulator.compaction import Compacted
     from pilothouse_sim.simulator.customs import Custom
+    from pilothouse_sim.simulator.invocations import Invocation
     from pilothouse_sim.simulator.prompts import Prompt
     from pilothouse_sim.simulator.session import Session
     from pilothouse_sim.simulator.tally import Tally
 
-__all__ = ["Invocation", "expand", "find", "is_command", "is_local", "run", "show"]
+__all__ = ["expand", "run"]
 
-_NEEDING_TERMINAL: Final = (
-    "add-dir advisor allowed-tools artifacts autofix-pr background bashes bg branch brief btw bug "
-    "checkpoint chrome continue copy desktop diff exit export extra-usage feedback fork help hooks "
-    "ide install-github-app keybindings login logout loops memory mobile passes permissions plan "
-    "plugin plugins powerup privacy-settings quit radio rate-limit-options rc release-notes "
-    "remote-control remote-env resume rewind sandbox schedule scroll-speed session setup-bedrock "
-    "setup-vertex share skills status statusline stickers stop tasks terminal-setup theme tui "
-    "ultraplan ultrareview undo upgrade vim voice web-setup workflows"
-)
-_DONE_HERE: Final = (
-    "agents autocompact color config output-style context effort fast focus heapdump mcp model "
-    "__remote-workflow workflow-launch-exec reload-plugins reload-skills rename usage recap "
-    "list-agents"
-)
-_UNAVAILABLE: Final = frozenset(_NEEDING_TERMINAL.split())
-_LOCAL: Final = frozenset(_DONE_HERE.split())
-_OWN_LINES: Final = frozenset({"clear", "compact"})
-"""Commands that write more than an answer."""
 _CAVEAT: Final = (
     "<local-command-caveat>The user ran the command below in the CLI; it is no request to the "
     "model.</local-command-caveat>"
 )
-
-
-class Invocation(Struct, frozen=True, kw_only=True):
-    """A command as it was typed."""
-
-    typed: str
-    name: str
-    """What an alias stands for."""
-    args: str
-
-    @property
-    def markup(self) -> str:
-        """The command as transcripts and echoes show it."""
-        return "\n            ".join(
-            (
-                f"<command-name>/{self.name}</command-name>",
-                f"<command-message>{self.name}</command-message>",
-                f"<command-args>{self.args}</command-args>",
-            )
-        )
-
-    @property
-    def skill_markup(self) -> str:
-        """The same for commands that stand for a prompt."""
-        shown = (
-            f"<command-message>{self.name}</command-message>\n"
-            f"<command-name>/{self.name}</command-name>"
-        )
-        return shown + (f"\n<command-args>{self.args}</command-args>" if self.args else "")
-
-
-def find(session: Session, text: str) -> Invocation | None:
-    """The command that a prompt is, if the CLI knows it."""
-    matched = re.match(r"/(\S+)(?:\s+(.*))?", text, re.DOTALL)
-    if matched is None:
-        return None
-    typed, args = matched[1], (matched[2] or "").strip()
-    name = _names(session).get(typed)
-    if name is None:
-        return None
-    return Invocation(typed=typed, name=name, args=args)
-
-
-def is_command(session: Session, text: str) -> bool:
-    """Whether a prompt is a command that the CLI knows."""
-    return text.startswith("/") and find(session, text) is not None
-
-
-def is_local(session: Session, text: str) -> bool:
-    """Whether the CLI carries a prompt out by itself."""
-    command = find(session, text) if text.startswith("/") else None
-    return command is not None and command.name in _UNAVAILABLE | _LOCAL | _OWN_LINES
-
-
-def _names(session: Session) -> dict[str, str]:
-    known = {name: name for name in _UNAVAILABLE}
-    for entry in session.catalog.commands:
-        known |= dict.fromkeys((entry["name"], *entry.get("aliases", ())), entry["name"])
-    return known
 
 
 # Prompts that commands stand for
@@ -118,7 +44,7 @@ def _names(session: Session) -> dict[str, str]:
 
 async def expand(session: Session, prompt: Prompt) -> Prompt:
     """The prompt that a skill or a user's own command stands for; any other as it is."""
-    command = find(session, prompt.text) if prompt.text.startswith("/") else None
+    command = find(session.state.catalog, prompt.text) if prompt.text.startswith("/") else None
     if command is None:
         return prompt
     custom = _custom(session, command.name)
@@ -135,8 +61,8 @@ async def expand(session: Session, prompt: Prompt) -> Prompt:
 
 
 def _custom(session: Session, name: str) -> Custom | None:
-    sources = session.launch.setting_sources
-    known = customs.own_commands(session.cwd, session.config_dir, sources)
+    sources = session.state.launch.setting_sources
+    known = customs.own_commands(session.state.cwd, session.state.config_dir, sources)
     return next((each for each in known if each.name == name), None)
 
 
@@ -154,7 +80,7 @@ def _word(words: list[str], number: int) -> str:
 
 
 def _described(session: Session, command: Invocation) -> str:
-    entry = next(each for each in session.catalog.commands if each["name"] == command.name)
+    entry = next(each for each in session.state.catalog.commands if each["name"] == command.name)
     return f"{entry['description']}\n{command.args}".rstrip()
 
 
@@ -163,13 +89,13 @@ def _described(session: Session, command: Invocation) -> str:
 
 async def run(session: Session, prompt: Prompt, tally: Tally) -> None:
     """Carries out the command that a prompt is."""
-    command = find(session, prompt.text)
+    command = find(session.state.catalog, prompt.text)
     assert command is not None
-    session.prompt_id = new_id()
-    if command.name in _UNAVAILABLE:
+    session.state.prompt_id = new_id()
+    if command.name in UNAVAILABLE:
         await _turn_down(session, command, tally)
-    elif command.name in _OWN_LINES:
-        await _own_lines()[command.name](session, command, prompt, tally)
+    elif command.name in OWN_LINES:
+        await _OWN_LINES[command.name](session, command, prompt, tally)
     else:
         # Most sessions never see one of them.
         from pilothouse_sim.simulator.local_commands import EXTRA_FIELDS, LOCAL_COMMANDS
@@ -181,28 +107,21 @@ async def run(session: Session, prompt: Prompt, tally: Tally) -> None:
         if text is None:
             text = await LOCAL_COMMANDS[command.name](session, command.args)
         more = EXTRA_FIELDS.get(command.name)
-        show(session, command, prompt, tally, text, **(more(session) if more else {}))
-
-
-def _own_lines() -> dict[str, Callable[[Session, Invocation, Prompt, Tally], Awaitable[None]]]:
-    # Most sessions never compact.
-    from pilothouse_sim.simulator import compaction
-
-    return {"clear": _clear, "compact": compaction.on_command}
+        _show(session, command, prompt, tally, text, **(more(session) if more else {}))
 
 
 async def _turn_down(session: Session, command: Invocation, tally: Tally) -> None:
     session.announce(tally.uuids)
     text = f"/{command.typed} isn't available in this environment."
     _say(session, text, local_command_outcome={"kind": "unavailable_headless"})
-    session.turns.results.write_local(tally, None, text)
+    session.results.write_local(tally, None, text)
 
 
 async def _clear(session: Session, command: Invocation, prompt: Prompt, tally: Tally) -> None:
     await session.hooks.session_ended("clear")
     own = new_id()
     uuids = {"user_message_uuid": prompt.uuid} if prompt.uuid else {}
-    session.outlet.send(
+    session.state.outlet.send(
         "conversation_reset",
         new_conversation_id=own,
         uuid=own,
@@ -210,16 +129,62 @@ async def _clear(session: Session, command: Invocation, prompt: Prompt, tally: T
         **uuids,
         timestamp=timestamp(),
     )
-    session.outlet.system("background_tasks_changed", tasks=[])
+    session.state.outlet.system("background_tasks_changed", tasks=[])
     session.begin_anew()
     await session.hooks.session_started("clear")
     session.announce(tally.uuids)
-    keep(session, command, prompt, "")
-    echo(session, command, prompt)
-    session.turns.results.write_local(tally, command.typed)
+    _keep(session, command, prompt, "")
+    _echo(session, command, prompt)
+    session.results.write_local(tally, command.typed)
 
 
-def show(
+async def _compact(session: Session, command: Invocation, prompt: Prompt, tally: Tally) -> None:
+    if not session.main.messages:
+        session.announce(tally.uuids)
+        _fail(session, command, prompt, tally, "Error: No messages to compact")
+        return
+    try:
+        done = await session.compaction.compact("manual", command.args)
+    except TooShort:
+        session.announce(tally.uuids)
+        _show(session, command, prompt, tally, TOO_SHORT)
+        return
+    session.announce(tally.uuids)
+    session.compaction.settle(done)
+    _keep_call(session, command, prompt)
+    _report_compacted(session, done)
+    _echo(session, command, prompt)
+    session.results.write_local(tally, command.typed)
+
+
+def _report_compacted(session: Session, done: Compacted) -> None:
+    """Says that the command is done, as its output."""
+    own = new_id()
+    notes = "\n".join(done.notes)
+    said = f"<local-command-stdout>Compacted {notes}</local-command-stdout>"
+    session.state.outlet.send(
+        "user",
+        message={"role": "user", "content": said},
+        parent_tool_use_id=None,
+        uuid=own,
+        timestamp=timestamp(),
+        isReplay=True,
+    )
+    session.transcript.main_line(
+        "user",
+        promptId=session.state.prompt_id,
+        uuid=own,
+        message={"role": "user", "content": said},
+    )
+
+
+_OWN_LINES: Final[dict[str, Callable[[Session, Invocation, Prompt, Tally], Awaitable[None]]]] = {
+    "clear": _clear,
+    "compact": _compact,
+}
+
+
+def _show(
     session: Session,
     command: Invocation,
     prompt: Prompt,
@@ -230,12 +195,12 @@ def show(
     """Writes what a command says, and its result."""
     run = {"command": command.name, "args": command.args}
     _say(session, text, local_command_run=run, **extra)
-    keep(session, command, prompt, text)
-    echo(session, command, prompt)
-    session.turns.results.write_local(tally, command.typed, text)
+    _keep(session, command, prompt, text)
+    _echo(session, command, prompt)
+    session.results.write_local(tally, command.typed, text)
 
 
-def fail(session: Session, command: Invocation, prompt: Prompt, tally: Tally, text: str) -> None:
+def _fail(session: Session, command: Invocation, prompt: Prompt, tally: Tally, text: str) -> None:
     """Writes that a command went wrong, and its result."""
     run = {"command": command.name, "args": command.args}
     source = f"<local-command-stderr>{text}</local-command-stderr>"
@@ -247,14 +212,14 @@ def fail(session: Session, command: Invocation, prompt: Prompt, tally: Tally, te
         local_command_source=source,
         local_command_outcome=outcome,
     )
-    keep(session, command, prompt, text)
-    echo(session, command, prompt)
-    session.turns.results.write_local(tally, command.typed)
+    _keep(session, command, prompt, text)
+    _echo(session, command, prompt)
+    session.results.write_local(tally, command.typed)
 
 
 def _say(session: Session, text: str, **extra: Any) -> None:
     message = synthetic(text) | {"stop_reason": "end_turn", "stop_sequence": None}
-    session.outlet.send(
+    session.state.outlet.send(
         "assistant",
         message=message,
         parent_tool_use_id=None,
@@ -263,16 +228,16 @@ def _say(session: Session, text: str, **extra: Any) -> None:
     )
 
 
-def echo(session: Session, command: Invocation, prompt: Prompt) -> None:
+def _echo(session: Session, command: Invocation, prompt: Prompt) -> None:
     """Repeats a command to clients that asked for it."""
-    session.turns.main.echo(msgspec.structs.replace(prompt, content=command.markup))
+    session.main.echo(msgspec.structs.replace(prompt, content=command.markup))
 
 
-def keep(session: Session, command: Invocation, prompt: Prompt, text: str) -> None:
+def _keep(session: Session, command: Invocation, prompt: Prompt, text: str) -> None:
     """Keeps a command and what it said in the conversation."""
     transcript = session.transcript
-    session.turns.main.add("user", f"{command.markup}\n{_output(text)}")
-    keep_call(session, command, prompt)
+    session.main.add("user", f"{command.markup}\n{_output(text)}")
+    _keep_call(session, command, prompt)
     transcript.main_line(
         "system",
         subtype="local_command",
@@ -283,12 +248,12 @@ def keep(session: Session, command: Invocation, prompt: Prompt, text: str) -> No
     )
 
 
-def keep_call(session: Session, command: Invocation, prompt: Prompt) -> None:
+def _keep_call(session: Session, command: Invocation, prompt: Prompt) -> None:
     """Keeps a command in the transcript."""
     for content, fields in ((_CAVEAT, {"isMeta": True}), (command.markup, _own_id(prompt))):
         session.transcript.main_line(
             "user",
-            promptId=session.prompt_id,
+            promptId=session.state.prompt_id,
             message={"role": "user", "content": content},
             **fields,
         )

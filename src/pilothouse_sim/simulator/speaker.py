@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pilothouse_sim.simulator.ledger import Spent
-from pilothouse_sim.simulator.unfinished import tell_refused
+from pilothouse_sim.simulator.synthetic import tell_refused
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from pilothouse_sim.simulator.talk import Talk
+    from pilothouse_sim.simulator.conversation import Conversation
+    from pilothouse_sim.simulator.state import SessionState
     from pilothouse_sim.simulator.tally import Tally
+    from pilothouse_sim.simulator.tool_use import ToolParts, ToolUses
 
 __all__ = ["Speaker", "Spoken"]
 
@@ -33,12 +35,22 @@ class Spoken(msgspec.Struct, kw_only=True):
 
 
 class Speaker:
-    """Passes on one reply."""
+    """Passes on one reply, and begins the calls in it."""
 
-    def __init__(self, talk: Talk, tally: Tally) -> None:
-        self._talk = talk
+    def __init__(
+        self,
+        state: SessionState,
+        parts: ToolParts,
+        conversation: Conversation,
+        tally: Tally,
+        uses: ToolUses,
+    ) -> None:
+        self._state = state
+        self._parts = parts
+        self._conversation = conversation
         self._tally = tally
-        self._outlet = talk.session.outlet
+        self._uses = uses
+        self._outlet = state.outlet
         self._started = time.monotonic()
         self._message: dict[str, Any] = {}
         self._open: Block | None = None
@@ -68,13 +80,13 @@ class Speaker:
         for block in message["content"]:
             await self._show(block)
             if block["type"] == "tool_use":
-                self._talk.amend_call(block)
+                self._amend_call(block)
             self._write_block(block)
         return self.spoken
 
     async def _show(self, block: Block) -> None:
-        if block["type"] == "text" and block["text"] and self._talk.is_main:
-            await self._talk.session.hooks.shown(block["text"])
+        if block["type"] == "text" and block["text"] and self._conversation.is_main:
+            await self._parts.hooks.shown(block["text"])
 
     def break_off(self) -> None:
         """Closes a reply that is interrupted: what was said so far is a line of its own."""
@@ -83,15 +95,15 @@ class Speaker:
             block = self._finish_block()
             if block.get("text") or block["type"] != "text":
                 self._write_block(block, aborted=True)
-        self._talk.say_interrupted("[Request interrupted by user]")
-        if self._message and self._talk.partial:
+        self._conversation.say_interrupted("[Request interrupted by user]")
+        if self._message and self._conversation.partial:
             self._stream({"type": "content_block_stop", "index": index})
             self._stream({"type": "message_delta", **_broken_off(self._message["usage"])})
             self._stream({"type": "message_stop"}, **self._abandoned(index + 1))
 
     def abandon(self) -> None:
         """Closes a reply whose connection broke: nothing of it counts but the events."""
-        if self._message and self._talk.partial:
+        if self._message and self._conversation.partial:
             index = len(self.spoken.blocks)
             if self._open is not None and not index:
                 self._stream({"type": "content_block_stop", "index": index})
@@ -106,8 +118,8 @@ class Speaker:
         self._message = event["message"]
         self.spoken.id = self._message["id"]
         self.spoken.usage = dict(self._message["usage"])
-        if self._talk.partial:
-            self._talk.echo_prompts()
+        if self._conversation.partial:
+            self._conversation.echo_prompts()
         names = {} if self._tally.is_opened else self._tally.names()
         self._tally.is_opened = True
         self._stream(
@@ -164,22 +176,22 @@ class Speaker:
     def _on_message_delta(self, event: dict[str, Any]) -> None:
         self.spoken.stop_reason = event["delta"].get("stop_reason")
         self.spoken.usage |= event["usage"]
-        if self.spoken.stop_reason == "refusal" and self._talk.is_main:
+        if self.spoken.stop_reason == "refusal" and self._conversation.is_main:
             self._count_refusal()
         self._stream(event)
 
     def _count_refusal(self) -> None:
         self._tally.refusals += 1
-        self._talk.session.ledger.safety_stops += 1
+        self._state.ledger.safety_stops += 1
         if self._tally.refusals > 1:
-            tell_refused(self._talk, self._tally, self.spoken.id)
+            tell_refused(self._state, self._conversation, self._tally, self.spoken.id)
 
     def _stream(self, event: dict[str, Any], **extra: Any) -> None:
-        if self._talk.partial:
+        if self._conversation.partial:
             self._outlet.send(
                 "stream_event",
                 event=event,
-                **self._talk.labels,
+                **self._conversation.thread.labels,
                 **extra,
                 api_message_id=self.spoken.id,
             )
@@ -191,25 +203,29 @@ class Speaker:
         assert block is not None
         if block["type"] == "tool_use":
             block["input"] = msgspec.json.decode(self._json or "{}")
-            self._talk.amend_call(block)
+            self._amend_call(block)
         return block
+
+    def _amend_call(self, block: Block) -> None:
+        """Gives a call the input that the CLI shows instead of the model's."""
+        block["input"] = self._parts.toolbox.shown(block["name"], block["input"])
 
     def _write_block(self, block: Block, **extra: Any) -> None:
         if block["type"] == "text" and not block["text"]:
             return
         self.spoken.blocks.append(block)
-        if not self._talk.partial:
-            self._talk.echo_prompts()
+        if not self._conversation.partial:
+            self._conversation.echo_prompts()
         if block["type"] == "thinking":
             spent = int((time.monotonic() - self._thinking_since) * 1000)
             extra |= {"thinking_duration_ms": spent, "thinking_display": "updates"}
-        self._talk.write_assistant(
+        self._conversation.write_assistant(
             {**self._message, "content": [block], "context_management": None},
             self._tally,
             **extra,
         )
         if block["type"] == "tool_use" and "aborted" not in extra:
-            self._talk.uses.begin(block)
+            self._uses.begin(block)
 
 
 def _estimated_tokens(words: str) -> int:

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET
 
 from pilothouse_sim.simulator.endings import Ending
-from pilothouse_sim.simulator.permitting import Deferred, Permit, Refusal, permit
+from pilothouse_sim.simulator.tool_calls import Call, CallBatch, Deferred, Permit, Refusal
 from pilothouse_sim.simulator.tools.base import ToolFailure, ToolOutcome
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.talk import Talk
+    from pilothouse_sim.simulator.conversation import Conversation
+    from pilothouse_sim.simulator.hooks.calling import Hooks
+    from pilothouse_sim.simulator.hooks.tools import ToolHooks
+    from pilothouse_sim.simulator.structured import Structure
     from pilothouse_sim.simulator.tally import Tally
+    from pilothouse_sim.simulator.tool_permissions import ToolPermissions
+    from pilothouse_sim.simulator.toolbox import Toolbox
 
-__all__ = ["Call", "ToolUses"]
+__all__ = ["ToolParts", "ToolUses"]
 
 STOCK_REJECTION = (
     "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was "
@@ -29,43 +35,32 @@ _LOOKING_FIRST = frozenset({"Edit", "NotebookEdit", "Write"})
 """Tools that look at their file before anybody is asked: by then the reply has ended."""
 
 
-class Call(Struct, frozen=True, kw_only=True):
-    """A tool the model calls."""
+@dataclass(frozen=True, slots=True)
+class ToolParts:
+    """The parts of a session that carrying out tools needs."""
 
-    id: str
-    name: str
-    input: dict[str, Any]
-
-    @classmethod
-    def of(cls, block: dict[str, Any]) -> Call:
-        """Reads a tool_use block."""
-        return cls(id=block["id"], name=block["name"], input=block["input"])
+    toolbox: Toolbox
+    permissions: ToolPermissions
+    structure: Structure
+    hooks: Hooks
+    tool_hooks: ToolHooks
 
 
 class ToolUses:
     """The calls of one reply."""
 
-    def __init__(self, talk: Talk, tally: Tally) -> None:
-        self.talk = talk
-        self.tally = tally
-        self.session = talk.session
-        self.blocks: list[dict[str, Any]] = []
-        self.reminders: list[str] = []
-        """What hooks have the model know besides."""
-        self.is_stopped = False
-        """Whether a hook wants the turn to end with these calls."""
-        self._remarks: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {}
+    def __init__(self, parts: ToolParts, conversation: Conversation, tally: Tally) -> None:
+        self._parts = parts
+        self._conversation = conversation
+        self._tally = tally
+        self.batch = CallBatch(conversation.thread, tally)
         self._ending: Ending | None = None
         self._running: list[tuple[Call, asyncio.Task[None]]] = []
         self._reply_ended = asyncio.Event()
-        self._questions = 0
-        self._all_settled = asyncio.Event()
-        self._all_settled.set()
-        self.agent_fields = {key: talk.labels[key] for key in ("agent_id",) if key in talk.labels}
 
     def begin(self, block: dict[str, Any]) -> None:
         """Starts a call as soon as the model has spoken it; it waits for those it must follow."""
-        call, is_concurrent = Call.of(block), self.session.toolbox.is_concurrent
+        call, is_concurrent = Call.of(block), self._parts.toolbox.is_concurrent
         before = [
             task
             for other, task in self._running
@@ -94,13 +89,13 @@ class ToolUses:
             if self._ending.reason != "tool_deferred":
                 self.reject_rest()
             return self._ending
-        ending = self.session.structure.ending(self.tally)
-        if ending is None and self.is_stopped:
+        ending = self._parts.structure.ending(self._tally)
+        if ending is None and self.batch.is_stopped:
             ending = Ending(reason="hook_stopped")
         if ending is None:
-            ending = await self.session.hooks.after_batch(self, calls)
+            ending = await self._parts.tool_hooks.after_batch(self.batch, calls)
         if ending is not None and ending.reason == "hook_stopped":
-            self.tally.last_text = ""
+            self._tally.last_text = ""
         return ending
 
     async def _take(self, call: Call, before: list[asyncio.Task[None]]) -> None:
@@ -117,36 +112,14 @@ class ToolUses:
         """Results come after the reply, and not while a question about it is open."""
         if call.name != "StructuredOutput":
             await self._reply_ended.wait()
-        await self._all_settled.wait()
-
-    def question_opened(self) -> None:
-        """Notes that the client is asked about one of the calls."""
-        self._questions += 1
-        self._all_settled.clear()
-
-    def question_closed(self) -> None:
-        """Notes that it is no longer asked."""
-        self._questions -= 1
-        if not self._questions:
-            self._all_settled.set()
-
-    def remark(
-        self,
-        call: Call,
-        before: list[dict[str, Any]] | None = None,
-        after: list[dict[str, Any]] | None = None,
-    ) -> None:
-        """Keeps what hooks tell the user, to be written around the call's result."""
-        earlier, later = self._remarks.setdefault(call.id, ([], []))
-        earlier += before or []
-        later += after or []
+        await self.batch.settled()
 
     async def _use(self, call: Call) -> None:
         permitted: Permit | None = None
         began = time.monotonic()
         try:
-            arguments = self.session.toolbox.check(call)
-            permitted = await permit(self, call, arguments)
+            arguments = self._parts.toolbox.check(call)
+            permitted = await self._parts.permissions.permit(self.batch, call, arguments)
             began = time.monotonic()
             outcome = await self._run(call, permitted)
             await self._may_tell(call)
@@ -156,7 +129,9 @@ class ToolUses:
                 self._fail(call, failure.text, failure.result, {})
                 return
             spent = int((time.monotonic() - began) * 1000)
-            await self.session.hooks.after_failure(self, call, permitted.input, failure, spent)
+            await self._parts.tool_hooks.after_failure(
+                self.batch, call, permitted.input, failure, spent
+            )
             meta = {"permission_decision": permitted.decision}
             self._fail(call, failure.text, failure.result, meta)
         except Deferred:
@@ -169,20 +144,17 @@ class ToolUses:
 
     async def _run(self, call: Call, permitted: Permit) -> ToolOutcome:
         began = time.monotonic()
-        outcome = await self.session.toolbox.run(self, call, permitted.input)
+        outcome = await self._parts.toolbox.run(self._tally, call, permitted.input)
         spent = int((time.monotonic() - began) * 1000)
-        return await self.session.hooks.after_tool(self, call, permitted.input, outcome, spent)
+        return await self._parts.tool_hooks.after_tool(
+            self.batch, call, permitted.input, outcome, spent
+        )
 
     def _defer(self, call: Call) -> None:
         deferred = {"id": call.id, "name": call.name, "input": call.input}
         extra = {"deferred_tool_use": deferred}
         self._ending = Ending(reason="tool_deferred", extra=extra)
-        self.tally.stop_reason, self.tally.last_text = "tool_deferred", ""
-
-    def note_denial(self, call: Call) -> None:
-        """Keeps a call that was refused for the turn's result."""
-        denial = {"tool_name": call.name, "tool_use_id": call.id, "tool_input": call.input}
-        self.tally.denials.append(denial)
+        self._tally.stop_reason, self._tally.last_text = "tool_deferred", ""
 
     # Lines
 
@@ -199,7 +171,7 @@ class ToolUses:
 
     def _refuse(self, call: Call, refusal: Refusal) -> None:
         if refusal.is_denial:
-            self.note_denial(call)
+            self.batch.note_denial(call)
         self._fail(call, refusal.text, refusal.result, refusal.meta)
         if refusal.ending is not None:
             self._ending = refusal.ending
@@ -213,28 +185,23 @@ class ToolUses:
         }
         self._write(block, result, {"id": call.id, **meta})
 
-    def count_denial(self, call: Call) -> None:
-        """Notes for the result that the call was not allowed."""
-        denial = {"tool_name": call.name, "tool_use_id": call.id, "tool_input": call.input}
-        self.tally.denials.append(denial)
-
     def reject_rest(self) -> None:
         """Tells the model that the calls which have no result were not carried out."""
-        done = {block["tool_use_id"] for block in self.blocks}
+        done = {block["tool_use_id"] for block in self.batch.blocks}
         for call, _ in self._running:
             if call.id not in done:
                 meta = {"non_execution_kind": "user-rejected"}
                 self._fail(call, STOCK_REJECTION, "User rejected tool use", meta)
 
     def _write(self, block: dict[str, Any], result: Any, meta: dict[str, Any]) -> None:
-        self.blocks.append(block)
-        self.tally.user_lines += 1
+        self.batch.blocks.append(block)
+        self._tally.user_lines += 1
         # Of what a sub-agent's tools give, only failures are told.
-        is_told = self.talk.is_main or block.get("is_error")
+        is_told = self._conversation.is_main or block.get("is_error")
         extra: dict[str, Any] = {"tool_use_result": result} if is_told else {}
-        before, after = self._remarks.pop(block["tool_use_id"], ([], []))
-        self.session.hooks.show(before)
+        before, after = self.batch.take_remarks(block["tool_use_id"])
+        self._parts.hooks.show(before)
         if len(meta) > 1:
             extra["tool_result_meta"] = [meta]
-        self.talk.write_user([block], **extra)
-        self.session.hooks.show(after)
+        self._conversation.write_user([block], **extra)
+        self._parts.hooks.show(after)

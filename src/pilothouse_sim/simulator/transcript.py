@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
+from msgspec import Struct
 
 from pilothouse.folders import make_private
 from pilothouse.protocol.wire import encode_json
@@ -26,11 +27,9 @@ from pilothouse_sim.simulator.outlet import new_id
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.prompts import Prompt
-    from pilothouse_sim.simulator.session import Session
-    from pilothouse_sim.simulator.speaker import Spoken
-    from pilothouse_sim.simulator.talk import Talk
+    from pilothouse_sim.simulator.state import SessionState
 
-__all__ = ["Chain", "Line", "Transcript"]
+__all__ = ["MAIN", "Chain", "Line", "Thread", "Transcript"]
 
 Line = dict[str, Any]
 
@@ -44,6 +43,22 @@ _ASSISTANT_FIELDS: Final = {
 }
 """Members of an assistant line on the wire that its line on disk has under another name."""
 _USER_FIELDS: Final = {"tool_use_result": "toolUseResult", "isMeta": "isMeta"}
+
+
+class Thread(Struct, frozen=True):
+    """Whose conversation it is: the session's own, or a sub-agent's, which `labels` tell apart."""
+
+    labels: Line
+    is_main: bool = False
+
+    @property
+    def agent(self) -> str:
+        """The sub-agent's id; empty for the session's own conversation."""
+        return "" if self.is_main else str(self.labels.get("agent_id", "unknown"))
+
+
+MAIN: Final = Thread({"parent_tool_use_id": None}, is_main=True)
+"""The session's own conversation."""
 
 
 class Chain:
@@ -64,11 +79,11 @@ class Chain:
 class Transcript:
     """Writes what is said, line by line."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, state: SessionState) -> None:
+        self._state = state
         self._chains: dict[str, Chain] = {"": Chain()}
-        self._branch = _branch_of(session.cwd)
-        self.folder = facts.project_folder(session.config_dir, session.original_cwd)
+        self._branch = _branch_of(state.cwd)
+        self.folder = facts.project_folder(state.config_dir, state.original_cwd)
         self.inherited: list[Line] = []
         """Lines of another session that this one goes on from; the first write takes them over."""
         self.title: str | None = None
@@ -81,7 +96,7 @@ class Transcript:
     @property
     def path(self) -> Path:
         """The file of the session."""
-        return self.folder / f"{self._session.session_id}.jsonl"
+        return self.folder / f"{self._state.session_id}.jsonl"
 
     @property
     def main(self) -> Chain:
@@ -110,11 +125,11 @@ class Transcript:
 
     def _queue(self, operation: str, **fields: Any) -> None:
         line = {"type": "queue-operation", "operation": operation, "timestamp": timestamp()}
-        self.write(line | {"sessionId": self._session.session_id} | fields)
+        self.write(line | {"sessionId": self._state.session_id} | fields)
 
     def prompt(
         self,
-        talk: Talk,
+        thread: Thread,
         prompt: Prompt,
         *,
         merged: list[str] | None = None,
@@ -123,14 +138,14 @@ class Transcript:
         """Keeps a prompt that opens a turn, and returns its uuid."""
         own = prompt.own_id
         message = {"role": "user", "content": prompt.content}
-        if not talk.is_main:
-            self._link(talk, "user", message=message, uuid=own, promptId=self._session.prompt_id)
-            self._describe(talk)
+        if not thread.is_main:
+            self._link(thread, "user", message=message, uuid=own, promptId=self._state.prompt_id)
+            self._describe(thread)
             return own
         self.turns += 1
         source = "system" if origin else "sdk"
         fields: Line = {
-            "permissionMode": self._session.permissions.mode,
+            "permissionMode": self._state.permissions.mode,
             "promptSource": source,
             "turnOrigin": source,
             "turnPosition": {"promptIndex": 0, "turnIndex": self.turns},
@@ -146,17 +161,17 @@ class Transcript:
             self._said({"role": "user", "content": more}, new_id(), {"isMeta": True})
         return own
 
-    def _describe(self, talk: Talk) -> None:
+    def _describe(self, thread: Thread) -> None:
         """Says beside a sub-agent's transcript what it is for."""
-        if self._session.launch.no_session_persistence:
+        if self._state.launch.no_session_persistence:
             return
         about = {
-            "agentType": talk.labels.get("subagent_type"),
-            "description": talk.labels.get("task_description"),
-            "toolUseId": talk.labels.get("parent_tool_use_id"),
+            "agentType": thread.labels.get("subagent_type"),
+            "description": thread.labels.get("task_description"),
+            "toolUseId": thread.labels.get("parent_tool_use_id"),
             "spawnDepth": 1,
         }
-        path = self._agent_path(_agent_of(talk)).with_suffix(".meta.json")
+        path = self._agent_path(thread.agent).with_suffix(".meta.json")
         path.write_bytes(msgspec.json.encode(about))
 
     def joined(self, prompt: Prompt) -> None:
@@ -181,13 +196,13 @@ class Transcript:
 
     # What is said
 
-    def assistant(self, talk: Talk, message: Line, uuid: str, extra: Line) -> None:
+    def assistant(self, thread: Thread, message: Line, uuid: str, extra: Line) -> None:
         """Keeps a line of the model's."""
-        chain = self._chain(talk)
+        chain = self._chain(thread)
         kept = {key: value for key, value in message.items() if key != "context_management"}
         line = {"message": kept, "uuid": uuid, **_renamed(extra, _ASSISTANT_FIELDS)}
         if not chain.held or chain.held[-1]["message"]["id"] != kept["id"]:
-            self._release(talk)
+            self._release(thread)
             chain.replied, chain.since = [], []
         chain.held.append(line)
         chain.replied.append(uuid)
@@ -195,45 +210,43 @@ class Transcript:
             block["id"]: uuid for block in kept["content"] if block["type"] == "tool_use"
         }
 
-    def complete(self, talk: Talk, spoken: Spoken) -> None:
+    def complete(self, thread: Thread, stop_reason: str | None, usage: Line) -> None:
         """Writes the lines of a reply that has ended."""
-        for line in self._chain(talk).held:
+        for line in self._chain(thread).held:
             line["message"] |= {
-                "stop_reason": spoken.stop_reason,
-                "usage": _full_usage(spoken.usage),
+                "stop_reason": stop_reason,
+                "usage": _full_usage(usage),
                 "stop_details": None,
             }
-        self._release(talk)
+        self._release(thread)
 
-    def user(self, talk: Talk, message: Line, uuid: str, extra: Line) -> None:
+    def user(self, thread: Thread, message: Line, uuid: str, extra: Line) -> None:
         """Keeps a line of the user's side."""
-        fields: Line = {"uuid": uuid, "promptId": self._session.prompt_id}
+        fields: Line = {"uuid": uuid, "promptId": self._state.prompt_id}
         fields |= _renamed(extra, _USER_FIELDS)
-        source = self._source(talk, message["content"])
+        source = self._source(thread, message["content"])
         if source is not None:
             fields |= {"sourceToolAssistantUUID": source, "parentUuid": source}
-        self._link(talk, "user", message=message, **fields)
+        self._link(thread, "user", message=message, **fields)
 
     def main_line(self, type_: str, /, **fields: Any) -> str:
         """Adds any line to the session's own conversation, and returns its uuid."""
-        return self._link(self._session.turns.main, type_, **fields)
+        return self._link(MAIN, type_, **fields)
 
     def _said(self, message: Line, uuid: str, fields: Line) -> None:
-        self.main_line(
-            "user", promptId=self._session.prompt_id, message=message, uuid=uuid, **fields
-        )
+        self.main_line("user", promptId=self._state.prompt_id, message=message, uuid=uuid, **fields)
 
-    def _source(self, talk: Talk, content: Any) -> str | None:
+    def _source(self, thread: Thread, content: Any) -> str | None:
         if not isinstance(content, list) or not content:
             return None
         first = cast("Line", content[0])
-        return self._chain(talk).calls.get(first.get("tool_use_id", ""))
+        return self._chain(thread).calls.get(first.get("tool_use_id", ""))
 
     # Between turns
 
     def turn_ended(self) -> None:
         """Writes what lists of sessions show."""
-        self._release(self._session.turns.main)
+        self._release(MAIN)
         self._last_prompt()
 
     def rename(self, title: str) -> None:
@@ -243,14 +256,14 @@ class Transcript:
 
     def close(self) -> None:
         """Writes what the next process needs to go on from here."""
-        self._release(self._session.turns.main)
+        self._release(MAIN)
         if not self._has_written:
             return
         self._last_prompt()
         if self.title is not None:
             self._write_title()
-        state = {"type": "cost-state", "sessionId": self._session.session_id}
-        self.write(state | self._session.ledger.state())
+        state = {"type": "cost-state", "sessionId": self._state.session_id}
+        self.write(state | self._state.ledger.state())
 
     def _last_prompt(self) -> None:
         if self.last_prompt and self.main.leaf:
@@ -261,24 +274,24 @@ class Transcript:
         self._note("agent-name", agentName=self.title)
 
     def _note(self, type_: str, **fields: Any) -> None:
-        self.write({"type": type_, **fields, "sessionId": self._session.session_id})
+        self.write({"type": type_, **fields, "sessionId": self._state.session_id})
 
     # Lines
 
-    def _chain(self, talk: Talk) -> Chain:
-        return self._chains.setdefault(_agent_of(talk), Chain())
+    def _chain(self, thread: Thread) -> Chain:
+        return self._chains.setdefault(thread.agent, Chain())
 
-    def _release(self, talk: Talk) -> None:
-        chain = self._chain(talk)
+    def _release(self, thread: Thread) -> None:
+        chain = self._chain(thread)
         held, chain.held = chain.held, []
         for index, line in enumerate(held):
-            self._link(talk, "assistant", **line, apiBlockIndex=index)
+            self._link(thread, "assistant", **line, apiBlockIndex=index)
 
-    def _link(self, talk: Talk, type_: str, /, **fields: Any) -> str:
-        chain = self._chain(talk)
+    def _link(self, thread: Thread, type_: str, /, **fields: Any) -> str:
+        chain = self._chain(thread)
         if chain.held:
-            self._release(talk)
-        agent = _agent_of(talk)
+            self._release(thread)
+        agent = thread.agent
         line: Line = {
             "parentUuid": chain.leaf,
             "isSidechain": bool(agent),
@@ -288,9 +301,9 @@ class Transcript:
             "timestamp": timestamp(),
             **fields,
             "userType": "external",
-            "entrypoint": self._session.environment.get("CLAUDE_CODE_ENTRYPOINT", "sdk-cli"),
-            "cwd": str(self._session.cwd),
-            "sessionId": self._session.session_id,
+            "entrypoint": self._state.environment.get("CLAUDE_CODE_ENTRYPOINT", "sdk-cli"),
+            "cwd": str(self._state.cwd),
+            "sessionId": self._state.session_id,
             "version": facts.VERSION,
             "gitBranch": self._branch,
         }
@@ -305,7 +318,7 @@ class Transcript:
 
     def write(self, line: Line, path: Path | None = None) -> None:
         """Appends a line as it is."""
-        if self._session.launch.no_session_persistence:
+        if self._state.launch.no_session_persistence:
             return
         lines, self.inherited = [*self.inherited, line], []
         target = path or self.path
@@ -314,10 +327,6 @@ class Transcript:
         with target.open("ab") as file:
             file.write(b"".join(encode_json(each) + b"\n" for each in lines))
         self._has_written = True
-
-
-def _agent_of(talk: Talk) -> str:
-    return "" if talk.is_main else str(talk.labels.get("agent_id", "unknown"))
 
 
 def _renamed(extra: Line, names: dict[str, str]) -> Line:

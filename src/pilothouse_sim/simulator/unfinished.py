@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING, Any, Final
 from pilothouse_sim.simulator import facts
 from pilothouse_sim.simulator.endings import Ending
 from pilothouse_sim.simulator.models import spoken_name
-from pilothouse_sim.simulator.synthetic import synthetic
+from pilothouse_sim.simulator.synthetic import say_failure, synthetic
 
 if TYPE_CHECKING:
+    from pilothouse_sim.simulator.conversation import Conversation
     from pilothouse_sim.simulator.speaker import Spoken
-    from pilothouse_sim.simulator.talk import Talk
+    from pilothouse_sim.simulator.state import SessionState
     from pilothouse_sim.simulator.tally import Tally
 
-__all__ = ["Patience", "say_failure", "tell_refused"]
+__all__ = ["Patience"]
 
 _TOO_LONG: Final = frozenset({"max_tokens", "model_context_window_exceeded"})
 _TIMES: Final = 3
@@ -46,8 +47,9 @@ _LOST: Final = "API Error: Connection lost mid-response. The response above may 
 class Patience:
     """What one turn has put up with so far."""
 
-    def __init__(self, talk: Talk, tally: Tally) -> None:
-        self._talk = talk
+    def __init__(self, state: SessionState, conversation: Conversation, tally: Tally) -> None:
+        self._state = state
+        self._conversation = conversation
         self._tally = tally
         self._cuts = 0
         self._is_asked_for_words = False
@@ -90,64 +92,29 @@ class Patience:
         return None
 
     def _too_long(self) -> str:
-        most = facts.model(self._talk.session.model_name).max_output_tokens
+        most = facts.model(self._state.model_name).max_output_tokens
         return (
             f"API Error: Claude's response exceeded the {most} output token maximum. To configure "
             "this behavior, set the CLAUDE_CODE_MAX_OUTPUT_TOKENS environment variable."
         )
 
     def _tell_stopped(self, spoken: Spoken) -> bool:
-        session = self._talk.session
-        self._talk.echo_prompts()
-        session.outlet.system(
+        self._conversation.echo_prompts()
+        name = spoken_name(self._state.model_name)
+        self._state.outlet.system(
             "informational",
-            content=f"{spoken_name(session.model_name)}'s safeguards stopped the response above · "
+            content=f"{name}'s safeguards stopped the response above · "
             "continuing once with that noted",
             level="notice",
         )
         return self._note(_STOPPED, refused_message_id=spoken.id)
 
     def _note(self, words: str, **extra: Any) -> bool:
-        self._talk.note(words, self._tally, **extra)
+        self._conversation.note(words, self._tally, **extra)
         return True
 
     def _say(self, message: dict[str, Any], **extra: Any) -> None:
-        say_failure(self._talk, self._tally, message, **extra)
-
-
-def say_failure(talk: Talk, tally: Tally, message: dict[str, Any], **extra: Any) -> None:
-    """Says in the model's place what went wrong."""
-    talk.echo_prompts()
-    named = {"error": extra.pop("error"), "is_api_error_message": True}
-    talk.write_assistant(message, tally, **named, **extra)
-    tally.last_text = message["content"][0]["text"]
-    tally.stop_reason = message["stop_reason"]
-
-
-def tell_refused(talk: Talk, tally: Tally, message_id: str) -> None:
-    """Says that the model refuses a second time; it is said before the reply's own end."""
-    session = talk.session
-    session.outlet.system(
-        "model_refusal_no_fallback",
-        original_model=session.model_name,
-        request_id=None,
-        api_refusal_category=None,
-        api_refusal_explanation=None,
-        refused_user_message_uuid=tally.uuids[0] if tally.uuids else None,
-        content="",
-    )
-    name = spoken_name(session.model_name)
-    words = (
-        f"API Error: {name}'s safeguards flagged this message, and {name} does not answer it.\n\n"
-        f"Message ID: {message_id}"
-    )
-    say_failure(
-        talk,
-        tally,
-        synthetic(words, stop_reason="refusal"),
-        error="invalid_request",
-        refused_message_id=message_id,
-    )
+        say_failure(self._conversation, self._tally, message, **extra)
 
 
 def _is_visible(spoken: Spoken) -> bool:

@@ -56,7 +56,7 @@ class Bench:
         """Asks, and leaves everything that is written where it is."""
         request = {"subtype": subtype, **fields}
         line = {"type": "control_request", "request_id": "r", "request": request}
-        self.session.outlet.connection.receive_data(json.dumps(line).encode() + b"\n")
+        self.session.state.outlet.connection.receive_data(json.dumps(line).encode() + b"\n")
         await controls.answer(self.session, "r", request)
 
     def others(self) -> list[Message]:
@@ -150,14 +150,14 @@ async def test_modes_that_cannot_be_are_refused_with_a_code(bench: Benches) -> N
 async def test_a_model_is_resolved(bench: Benches) -> None:
     it = bench()
     assert await it.ask("set_model", model="sonnet") == success(model="claude-sonnet-5-5")
-    assert it.session.model_name == "claude-sonnet-5-5"
+    assert it.session.state.model_name == "claude-sonnet-5-5"
     assert await it.ask("set_model") == success(model="claude-opus-5-5")
     assert it.others() == []
 
 
 async def test_a_new_model_is_noted_in_a_conversation(bench: Benches) -> None:
     it = bench()
-    it.session.turns.main.add("user", "hi")
+    it.session.main.add("user", "hi")
     await it.ask("set_model", model="sonnet")
     [note] = it.others()
     said = "Set model to `sonnet (claude-sonnet-5-5)`"
@@ -234,15 +234,15 @@ async def test_the_model_answers_beside_the_conversation(bench: Benches) -> None
     assert answer == success(response="Because.", synthetic=False)
     assert it.others()[0]["subtype"] == "control_request_progress"
     assert await it.ask("generate_session_title", description="x") == success(title="Mend it")
-    assert it.session.ledger.cost == pytest.approx(0.001)
-    assert it.session.turns.main.messages == []
+    assert it.session.state.ledger.cost == pytest.approx(0.001)
+    assert it.session.main.messages == []
 
 
 async def test_files_are_suggested_once_they_are_indexed(bench: Benches) -> None:
     it = bench()
-    (it.session.cwd / "anchor.txt").write_text("hällo\n")
+    (it.session.state.cwd / "anchor.txt").write_text("hällo\n")
     first = await it.ask("file_suggestions", query="anch")
-    assert first == success(suggestions=[], cwd=str(it.session.cwd))
+    assert first == success(suggestions=[], cwd=str(it.session.state.cwd))
     for query in ("anch", "", "at"):
         found = await it.ask("file_suggestions", query=query)
         assert found["response"]["suggestions"] == [{"path": "anchor.txt"}]
@@ -251,7 +251,7 @@ async def test_files_are_suggested_once_they_are_indexed(bench: Benches) -> None
 
 async def test_a_file_is_read_whole_or_in_part(bench: Benches) -> None:
     it = bench()
-    path = it.session.cwd / "anchor.txt"
+    path = it.session.state.cwd / "anchor.txt"
     path.write_text("hällo\n")
     named = {"absPath": str(path), "requested_path": "anchor.txt"}
     whole = await it.ask("read_file", path="anchor.txt")
@@ -288,7 +288,7 @@ async def test_the_cost_is_told_in_words(bench: Benches) -> None:
     it = bench()
     nothing = (await it.ask("get_session_cost"))["response"]["text"]
     assert "Usage:                 0 input, 0 output, 0 cache read, 0 cache write" in nothing
-    it.session.ledger.add("claude-sonnet-5-5", {"input_tokens": 1200, "output_tokens": 34})
+    it.session.state.ledger.add("claude-sonnet-5-5", {"input_tokens": 1200, "output_tokens": 34})
     text = (await it.ask("get_session_cost"))["response"]["text"]
     assert text.splitlines()[0] == "Total cost:            $0.0027"
     line = "   claude-sonnet-5-5:  1.2k input, 34 output, 0 cache read, 0 cache write ($0.0027)"
@@ -304,7 +304,7 @@ async def test_the_context_fills_two_hundred_squares(bench: Benches) -> None:
 
 async def test_a_conversation_is_exported_as_text(bench: Benches) -> None:
     it = bench()
-    main = it.session.turns.main
+    main = it.session.main
     main.add("user", "Hi, there!")
     main.add("assistant", [{"type": "text", "text": "Ahoy.\nThere."}])
     body = (await it.ask("export_conversation"))["response"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pilothouse_sim.scenario import ToolCall, reply
-from pilothouse_sim.simulator.structured import BadSchema, misfits, read_schema
+from pilothouse_sim.simulator.json_schema import BadSchema, misfits, read_schema
 from tests.sim.simulator.company import company
 
 SCHEMA = {

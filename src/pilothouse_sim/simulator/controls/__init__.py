@@ -91,5 +91,5 @@ def _unsupported(_: Session, asked: Asked) -> None:
 
 
 def _write(session: Session, request_id: str, members: dict[str, Any]) -> None:
-    session.outlet.connection.send_answer(request_id, members)
-    session.outlet.flush()
+    session.state.outlet.connection.send_answer(request_id, members)
+    session.state.outlet.flush()

@@ -5,10 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from msgspec import Struct, field
-
-from pilothouse_sim.simulator import customs
-from pilothouse_sim.simulator.settings import Settings, chosen_model
+from msgspec import Struct
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.session import Session
@@ -16,11 +13,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Answer",
     "Asked",
-    "Desk",
     "Handler",
     "Refused",
-    "gather_customs",
-    "open_desk",
     "required",
 ]
 
@@ -58,46 +52,6 @@ class Refused(Exception):
 Reply = dict[str, Any] | Answer | None
 Handler = Callable[["Session", Asked], "Reply | Awaitable[Reply]"]
 """Answers one kind of request. None is a success that says nothing more."""
-
-
-class Desk(Struct, kw_only=True):
-    """What control requests change and report, and no other part of the session needs."""
-
-    settings: Settings
-    is_initialized: bool = False
-    title: str | None = None
-    roots: list[str] = field(default_factory=list)
-    """Directories that were registered."""
-    mcp_modes: dict[str, str] = field(default_factory=dict)
-    files_indexed: bool = False
-    model_given: str | None = None
-    """The model as it was asked for, before it was resolved."""
-
-    @property
-    def output_style(self) -> str:
-        """The output style in force."""
-        return self.settings.effective().get("outputStyle", "default")
-
-
-def open_desk(session: Session) -> Desk:
-    """A desk with what the command line and the settings say."""
-    launch = session.launch
-    settings = Settings(session.cwd, session.config_dir, launch.settings, launch.setting_sources)
-    given = chosen_model(launch.model, session.environment, settings)
-    return Desk(settings=settings, model_given=given)
-
-
-def gather_customs(session: Session) -> None:
-    """Looks again which commands, skills, agents and plugins there are."""
-    launch = session.launch
-    session.catalog = customs.gather(
-        cwd=session.cwd,
-        config_dir=session.config_dir,
-        environment=session.environment,
-        sources=launch.setting_sources,
-        plugin_dirs=launch.plugin_dir,
-        agents=session.options.get("agents") or customs.read_agents(launch.agents),
-    )
 
 
 def required(asked: Asked, name: str, subtype: str) -> str:

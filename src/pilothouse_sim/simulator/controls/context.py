@@ -28,7 +28,7 @@ def get_context_usage(session: Session, asked: Asked) -> dict[str, Any]:
     detail = asked.get("detail")
     if detail not in (None, "summary", "full"):
         raise Refused("get_context_usage: detail must be 'summary' or 'full'")
-    window = facts.model(session.model_name).context_window
+    window = facts.model(session.state.model_name).context_window
     categories = _categories(session, window, rough=detail == "summary")
     used = sum(each["tokens"] for each in categories if each["kind"] == "used")
     return {
@@ -39,7 +39,7 @@ def get_context_usage(session: Session, asked: Asked) -> dict[str, Any]:
         "autocompactSource": "model-default",
         "percentage": round(used * 100 / window),
         "gridRows": _grid(categories, window),
-        "model": session.model_name,
+        "model": session.state.model_name,
         "memoryFiles": _memory_files(session),
         "mcpTools": [],
         "mcpInstructions": [],
@@ -48,14 +48,14 @@ def get_context_usage(session: Session, asked: Asked) -> dict[str, Any]:
         "autoCompactThreshold": window - _BUFFER,
         "isAutoCompactEnabled": True,
         **_messages(session),
-        "apiUsage": session.ledger.last_usage,
+        "apiUsage": session.state.ledger.last_usage,
     }
 
 
 def _categories(session: Session, window: int, *, rough: bool) -> list[Category]:
     known = facts.reports()["context_summary" if rough else "context_full"]
     sized = {each["id"]: dict(each) for each in known}
-    sized["messages"]["tokens"] = _estimate(session.turns.main.messages)
+    sized["messages"]["tokens"] = _estimate(session.main.messages)
     if "ToolSearch" not in session.toolbox.names():
         del sized["system_tools_deferred"]
     if (rough and not has_talked(session)) or _has_answers(session):
@@ -69,7 +69,7 @@ def _categories(session: Session, window: int, *, rough: bool) -> list[Category]
 
 
 def _has_answers(session: Session) -> bool:
-    return any(message["role"] == "assistant" for message in session.turns.main.messages)
+    return any(message["role"] == "assistant" for message in session.main.messages)
 
 
 def _own_categories(session: Session) -> list[Category]:
@@ -131,7 +131,9 @@ def _skills(session: Session) -> dict[str, Any]:
 
 
 def _own_commands(session: Session) -> list[customs.Custom]:
-    return customs.own_commands(session.cwd, session.config_dir, session.launch.setting_sources)
+    return customs.own_commands(
+        session.state.cwd, session.state.config_dir, session.state.launch.setting_sources
+    )
 
 
 def _own_skill(custom: customs.Custom) -> dict[str, Any]:
@@ -144,7 +146,7 @@ def _own_skill(custom: customs.Custom) -> dict[str, Any]:
 
 
 def _agents(session: Session) -> list[Category]:
-    sources = session.launch.setting_sources
+    sources = session.state.launch.setting_sources
     return [
         {
             "agentType": each["name"],
@@ -152,12 +154,12 @@ def _agents(session: Session) -> list[Category]:
             "path": str(each["path"]),
             "tokens": _estimate(each["description"]),
         }
-        for each in customs.own_agents(session.cwd, session.config_dir, sources)
+        for each in customs.own_agents(session.state.cwd, session.state.config_dir, sources)
     ]
 
 
 def _memory_files(session: Session) -> list[Category]:
-    places = (("User", session.config_dir), ("Project", session.cwd))
+    places = (("User", session.state.config_dir), ("Project", session.state.cwd))
     found = [(kind, folder / "CLAUDE.md") for kind, folder in places]
     return [
         {"path": str(path), "type": kind, "tokens": _estimate(path.read_text(errors="replace"))}
@@ -168,7 +170,7 @@ def _memory_files(session: Session) -> list[Category]:
 
 def _messages(session: Session) -> dict[str, Any]:
     said = {"user": 0, "assistant": 0}
-    for message in session.turns.main.messages:
+    for message in session.main.messages:
         said[message["role"]] += _estimate(message["content"])
     breakdown: dict[str, Any] = {
         "toolCallTokens": 0,

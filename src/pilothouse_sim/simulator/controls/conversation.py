@@ -8,10 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from pilothouse_sim.simulator.controls.base import Asked, Handler, Refused, required
-from pilothouse_sim.simulator.controls.ports import (
-    ask_aside,
-    read_object,
-)
+from pilothouse_sim.simulator.controls.ports import read_object
 from pilothouse_sim.simulator.outlet import new_id
 from pilothouse_sim.simulator.tally import Tally
 
@@ -40,11 +37,11 @@ def rename_session(session: Session, asked: Asked) -> None:
     if not title:
         raise Refused("title must be non-empty")
     named = asked.get("session_id")
-    if named is not None and named != session.session_id:
+    if named is not None and named != session.state.session_id:
         raise Refused("session_id is not the current session")
-    session.desk.title = title
+    session.state.desk.title = title
     session.transcript.rename(title)
-    session.outlet.system("session_title_changed", title=title)
+    session.state.outlet.system("session_title_changed", title=title)
 
 
 async def generate_session_title(session: Session, asked: Asked) -> dict[str, Any]:
@@ -52,26 +49,26 @@ async def generate_session_title(session: Session, asked: Asked) -> dict[str, An
     description = required(asked, "description", "generate_session_title")
     if not description:
         return {"title": None}
-    words = await ask_aside(session, _aside(session, f"Name this session: {description}"))
+    words = await session.requests.ask_aside(_aside(session, f"Name this session: {description}"))
     title = read_object(words or "").get("title")
     return {"title": title if isinstance(title, str) else None}
 
 
 async def side_question(session: Session, asked: Asked) -> dict[str, Any]:
     """Asks the model beside the conversation."""
-    session.outlet.system("control_request_progress", request_id=asked.id, status="started")
+    session.state.outlet.system("control_request_progress", request_id=asked.id, status="started")
     question = asked.get("question")
     if not isinstance(question, str):
         broken = "undefined is not an object (evaluating 't.startsWith')"
         return {"response": f"(API error: {broken})", "synthetic": True}
-    body = session.turns.main.body()
+    body = session.requests.body(session.main)
     body["messages"] = [*body["messages"], {"role": "user", "content": question}]
-    return {"response": await ask_aside(session, body), "synthetic": False}
+    return {"response": await session.requests.ask_aside(body), "synthetic": False}
 
 
 def _aside(session: Session, words: str) -> dict[str, Any]:
     said = {"role": "user", "content": words}
-    return {"model": session.model_name, "messages": [said], "max_tokens": 128_000}
+    return {"model": session.state.model_name, "messages": [said], "max_tokens": 128_000}
 
 
 # The text
@@ -79,7 +76,7 @@ def _aside(session: Session, words: str) -> dict[str, Any]:
 
 def export_conversation(session: Session, _: Asked) -> dict[str, Any]:
     """The conversation as text."""
-    messages = session.turns.main.messages
+    messages = session.main.messages
     parts = [part for message in messages for part in _parts(message)]
     text = "\n".join(f"\n{part}" for part in parts)
     prompts = [_words(each["content"]) for each in messages if each["role"] == "user"]
@@ -141,13 +138,13 @@ def set_cwd(session: Session, asked: Asked) -> dict[str, Any]:
         raise Refused("set_cwd: invalid request — path must be a non-empty string")
     if asked.get("trust_accepted") is True and not isinstance(trusted, str):
         raise Refused(_NEEDS_DIRECTORY)
-    if session.turns.is_busy:
+    if session.queue.is_busy:
         return {"status": "rejected", "reason": "busy", "message": _BUSY}
-    path = (session.cwd / named).resolve()
+    path = (session.state.cwd / named).resolve()
     if not path.is_dir():
         words = f"Couldn't find a directory at {path}."
         return {"status": "rejected", "reason": "not_found", "message": words}
-    if path == session.cwd:
+    if path == session.state.cwd:
         return _moved(path, changed=False)
     if asked.get("trust_accepted") is not True or trusted != str(path):
         return {"status": "needs_trust", "directory": str(path), **_trust_root(path)}
@@ -158,15 +155,15 @@ def set_cwd(session: Session, asked: Asked) -> dict[str, Any]:
 def _move(session: Session, path: Path) -> None:
     """Moves, and shows it as a command of the CLI's own."""
     own = new_id()
-    session.cwd = session.place.cwd = path
-    session.permissions.cwd = str(path)
-    session.outlet.system("ui_invalidate", event="ui.render")
-    session.tell_state("running")
-    session.outlet.send("command_lifecycle", command_uuid=own, state="started")
+    session.state.cwd = session.state.place.cwd = path
+    session.state.permissions.cwd = str(path)
+    session.state.outlet.system("ui_invalidate", event="ui.render")
+    session.activity.tell("running")
+    session.state.outlet.send("command_lifecycle", command_uuid=own, state="started")
     session.announce([])
-    session.turns.results.write_local(Tally(), None)
-    session.outlet.send("command_lifecycle", command_uuid=own, state="completed")
-    session.tell_state("idle")
+    session.results.write_local(Tally(), None)
+    session.state.outlet.send("command_lifecycle", command_uuid=own, state="completed")
+    session.activity.tell("idle")
 
 
 def _moved(path: Path, *, changed: bool) -> dict[str, Any]:

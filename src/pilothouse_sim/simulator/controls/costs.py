@@ -20,12 +20,12 @@ def get_usage(session: Session, _: Asked) -> dict[str, Any]:
     return {
         "session": {
             # The CLI writes whole numbers without a fraction.
-            "total_cost_usd": session.ledger.cost or 0,
-            "total_api_duration_ms": session.ledger.api_ms,
+            "total_cost_usd": session.state.ledger.cost or 0,
+            "total_api_duration_ms": session.state.ledger.api_ms,
             "total_duration_ms": int(_elapsed() * 1000),
             "total_lines_added": added,
             "total_lines_removed": removed,
-            "model_usage": session.ledger.by_model(),
+            "model_usage": session.state.ledger.by_model(),
         },
         "subscription_type": None,
         "rate_limits_available": False,
@@ -38,18 +38,18 @@ def get_session_cost(session: Session, _: Asked) -> dict[str, Any]:
     """The cost in words."""
     added, removed = _lines(session)
     lines = [
-        f"Total cost:            {_dollars(session.ledger.cost)}{_doubt(session)}",
-        f"Total duration (API):  {_duration(session.ledger.api_ms / 1000)}",
+        f"Total cost:            {_dollars(session.state.ledger.cost)}{_doubt(session)}",
+        f"Total duration (API):  {_duration(session.state.ledger.api_ms / 1000)}",
         f"Total duration (wall): {_duration(_elapsed())}",
         f"Total code changes:    {_count(added)} added, {_count(removed)} removed",
-        *_usage(session.ledger.by_model()),
+        *_usage(session.state.ledger.by_model()),
         *_cache(session),
     ]
     return {"text": "\n".join(lines)}
 
 
 def _doubt(session: Session) -> str:
-    known = all(each["costBasis"] == "list" for each in session.ledger.by_model().values())
+    known = all(each["costBasis"] == "list" for each in session.state.ledger.by_model().values())
     return "" if known else " (costs may be inaccurate due to usage of unknown models)"
 
 
@@ -72,10 +72,10 @@ def _model_line(spent: dict[str, Any]) -> str:
 
 
 def _cache(session: Session) -> list[str]:
-    asked = sum(message["role"] == "assistant" for message in session.turns.main.messages)
+    asked = sum(message["role"] == "assistant" for message in session.main.messages)
     if not asked:
         return []
-    spent = session.ledger.by_model().values()
+    spent = session.state.ledger.by_model().values()
     read = sum(each["cacheReadInputTokens"] for each in spent)
     created = sum(each["cacheCreationInputTokens"] for each in spent)
     total = read + created + sum(each["inputTokens"] for each in spent)
@@ -91,7 +91,7 @@ def _cache(session: Session) -> list[str]:
 
 
 def _lines(session: Session) -> tuple[int, int]:
-    return session.ledger.lines_added, session.ledger.lines_removed
+    return session.state.ledger.lines_added, session.state.ledger.lines_removed
 
 
 def _elapsed() -> float:

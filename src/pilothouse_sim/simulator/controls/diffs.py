@@ -22,7 +22,7 @@ _STATUS: Final = {"A": "added", "D": "removed", "M": "modified"}
 
 async def get_workspace_diff(session: Session, _: Asked) -> dict[str, Any]:
     """The changes, file by file, or why they cannot be told."""
-    cwd = session.cwd
+    cwd = session.state.cwd
     if await _git(cwd, "rev-parse", "--git-dir") is None:
         return {"diff": None, "noDiffReason": "no-repository"}
     has_commit = await _git(cwd, "rev-parse", "--verify", "HEAD") is not None

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pilothouse_sim.simulator.controls.base import Asked, Handler, Refused, gather_customs
+from pilothouse_sim.simulator.controls.base import Asked, Handler, Refused
 from pilothouse_sim.simulator.controls.diffs import get_workspace_diff
 from pilothouse_sim.simulator.tools.base import SeenFile
 
@@ -29,7 +29,7 @@ def file_suggestions(session: Session, asked: Asked) -> dict[str, Any]:
     query = asked.get("query")
     return {
         "suggestions": [{"path": path} for path in _suggest(session, query)],
-        "cwd": str(session.cwd),
+        "cwd": str(session.state.cwd),
     }
 
 
@@ -37,13 +37,13 @@ def _suggest(session: Session, query: object) -> list[str]:
     if not isinstance(query, str):
         return []
     if not query:
-        return [_shown(entry) for entry in os.scandir(session.cwd)]
-    desk = session.desk
+        return [_shown(entry) for entry in os.scandir(session.state.cwd)]
+    desk = session.state.desk
     indexed, desk.files_indexed = desk.files_indexed, True
     if not indexed:
         # The first question starts the indexing and is answered before it is done.
         return []
-    found = [path for path in _walk(session.cwd) if _matches(query, path)]
+    found = [path for path in _walk(session.state.cwd) if _matches(query, path)]
     return sorted(found, key=lambda path: _rank(query, path))[:_MOST]
 
 
@@ -88,8 +88,8 @@ def read_file(session: Session, asked: Asked) -> dict[str, Any]:
 
 
 def _readable(session: Session, named: str) -> Path | None:
-    path = (session.cwd / named).resolve()
-    roots = [Path(folder).resolve() for folder in session.permissions.working_directories]
+    path = (session.state.cwd / named).resolve()
+    roots = [Path(folder).resolve() for folder in session.state.permissions.working_directories]
     inside = any(path.is_relative_to(root) for root in roots)
     return path if inside and path.is_file() else None
 
@@ -109,10 +109,10 @@ def seed_read_state(session: Session, asked: Asked) -> None:
     named, mtime = asked.get("path"), asked.get("mtime")
     if not isinstance(named, str) or not isinstance(mtime, int | float):
         return
-    path = session.cwd / named
+    path = session.state.cwd / named
     if path.is_file() and path.stat().st_mtime_ns // 1_000_000 <= mtime:
         text = path.read_text(errors="replace")
-        session.place.seen[path] = SeenFile(text, path.stat().st_mtime_ns, True)
+        session.state.place.seen[path] = SeenFile(text, path.stat().st_mtime_ns, True)
 
 
 # Going back
@@ -141,16 +141,16 @@ def get_plan(session: Session, _: Asked) -> dict[str, Any]:
 def register_repo_root(session: Session, asked: Asked) -> dict[str, Any]:
     """Adds a directory below those the session has."""
     path = _new_root(session, asked.get("directory"))
-    session.desk.roots.append(str(path))
+    session.state.desk.roots.append(str(path))
     update = {"type": "addDirectories", "directories": [str(path)], "destination": "session"}
-    session.update_permissions(update)
+    session.state.update_permissions(update)
     if asked.get("reload_skills") is True or asked.get("reload_plugins") is True:
-        gather_customs(session)
+        session.state.gather_customs()
     return {"directory": str(path)}
 
 
 def _new_root(session: Session, named: object) -> Path:
-    path = session.cwd / named if isinstance(named, str) and named else None
+    path = session.state.cwd / named if isinstance(named, str) and named else None
     if path is None or not path.exists():
         raise Refused("register_repo_root: target path could not be resolved")
     if not path.is_dir():
@@ -162,14 +162,14 @@ def _new_root(session: Session, named: object) -> Path:
 
 
 def _unfit(session: Session, path: Path) -> str | None:
-    roots = [session.cwd, *(Path(folder) for folder in session.launch.add_dir)]
-    if path == session.cwd:
+    roots = [session.state.cwd, *(Path(folder) for folder in session.state.launch.add_dir)]
+    if path == session.state.cwd:
         registered = "is the session's working directory, which is already registered"
         return f"{registered}; pass the cloned repo's own directory instead"
     if not any(path.is_relative_to(root) for root in roots):
         beyond = "is not a subdirectory of the session's working directory"
         return f"{beyond} or of a launch-time --add-dir root"
-    if str(path) in session.desk.roots:
+    if str(path) in session.state.desk.roots:
         return "is already a registered working directory"
     return None
 

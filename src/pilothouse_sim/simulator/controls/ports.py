@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from pilothouse_sim.scenario import ModelRequest
 from pilothouse_sim.simulator.clock import timestamp
-from pilothouse_sim.simulator.model import ApiFailed, StreamBroken
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.session import Session
 
 __all__ = [
-    "ask_aside",
     "has_talked",
     "note_command",
     "open_requests",
     "read_object",
     "state_of",
-    "tell_tasks",
 ]
 
 
 def has_talked(session: Session) -> bool:
     """Whether there is a conversation."""
-    return bool(session.turns.main.messages)
+    return bool(session.main.messages)
 
 
 def open_requests(session: Session, subtype: str) -> list[dict[str, Any]]:
     """The requests of this kind that the client has not answered, as they were written."""
-    pending = session.outlet.connection.pending
+    pending = session.state.outlet.connection.pending
     return [
         {
             "type": "control_request",
@@ -49,46 +44,19 @@ def _repeated(request: Any) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if key != "server_policy_ask_only"}
 
 
-def tell_tasks(session: Session) -> None:
-    """Writes which tasks run in the background."""
-    tasks = [task.listing() for task in session.tasks.running()]
-    session.outlet.system("background_tasks_changed", tasks=tasks)
-
-
 def note_command(session: Session, command: str, output: str) -> None:
     """Notes in the conversation, and to the client, what a command of the CLI's own said."""
     said = f"<local-command-stdout>{output}</local-command-stdout>"
     name, _, arguments = command.partition(" ")
     called = f"<command-name>{name}</command-name>\n<command-args>{arguments}</command-args>"
-    session.turns.main.add("user", f"{called}\n{said}")
-    session.outlet.send(
+    session.main.add("user", f"{called}\n{said}")
+    session.state.outlet.send(
         "user",
         message={"role": "user", "content": said},
         parent_tool_use_id=None,
         timestamp=timestamp(),
         isReplay=True,
     )
-
-
-async def ask_aside(session: Session, body: dict[str, Any], *, counts: bool = True) -> str | None:
-    """Asks the model something beside the conversation: its words, or None if it refuses."""
-    began = time.monotonic()
-    words, usage = "", dict[str, Any]()
-    try:
-        async for event in session.model.stream(body, session.scene_facts()):
-            words += _said(event)
-            usage |= event.get("message", {}).get("usage", {}) | event.get("usage", {})
-    except (ApiFailed, StreamBroken):
-        return None
-    if counts:
-        session.ledger.add(ModelRequest.parse(body).model, usage)
-        session.ledger.api_ms += int((time.monotonic() - began) * 1000)
-    return words
-
-
-def _said(event: dict[str, Any]) -> str:
-    delta = event.get("delta", {})
-    return delta.get("text", "") if event["type"] == "content_block_delta" else ""
 
 
 def read_object(text: str) -> dict[str, Any]:
@@ -103,4 +71,4 @@ def state_of(session: Session) -> str:
     """The session's state as clients are told it."""
     if open_requests(session, "can_use_tool"):
         return "requires_action"
-    return "running" if session.turns.is_busy else "idle"
+    return "running" if session.queue.is_busy else "idle"

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from pilothouse_sim.simulator import customs, facts
-from pilothouse_sim.simulator.controls.base import Asked, Handler, Refused, gather_customs
+from pilothouse_sim.simulator.controls.base import Asked, Handler, Refused
 from pilothouse_sim.simulator.controls.context import get_context_usage
 from pilothouse_sim.simulator.controls.costs import get_session_cost, get_usage
 from pilothouse_sim.simulator.controls.rules import list_permission_rules
@@ -44,20 +44,20 @@ def get_binary_version(_session: Session, _asked: Asked) -> dict[str, Any]:
 
 def list_models(session: Session, _: Asked) -> dict[str, Any]:
     """Which models there are."""
-    return {"models": facts.listed_models(session.desk.model_given)}
+    return {"models": facts.listed_models(session.state.desk.model_given)}
 
 
 def get_settings(session: Session, _: Asked) -> dict[str, Any]:
     """The settings in force, and where they come from."""
-    settings = session.desk.settings
+    settings = session.state.desk.settings
     effective = settings.effective()
     layers = settings.layers().items()
-    effort = effective.get("effortLevel") or session.launch.effort or "medium"
+    effort = effective.get("effortLevel") or session.state.launch.effort or "medium"
     applied = facts.reports()["applied_settings"] | {"effort": effort}
     return {
         "effective": effective,
         "sources": [{"source": source, "settings": layer} for source, layer in layers],
-        "applied": {"model": session.model_name, **applied},
+        "applied": {"model": session.state.model_name, **applied},
     }
 
 
@@ -70,22 +70,22 @@ def get_status(session: Session, _: Asked) -> dict[str, Any]:
 def _session_rows(session: Session) -> list[tuple[str, str | None]]:
     return [
         ("Version", facts.VERSION),
-        ("Session name", session.desk.title),
-        ("Session ID", session.session_id),
+        ("Session name", session.state.desk.title),
+        ("Session ID", session.state.session_id),
         ("Session kind", "interactive"),
         ("Peer address", f"uds:/tmp/cc-socks/{os.getpid()}.sock"),
-        ("cwd", str(session.cwd)),
-        ("API key", api_key_source(session.environment)),
-        ("Anthropic base URL", session.environment.get("ANTHROPIC_BASE_URL")),
+        ("cwd", str(session.state.cwd)),
+        ("API key", api_key_source(session.state.environment)),
+        ("Anthropic base URL", session.state.environment.get("ANTHROPIC_BASE_URL")),
     ]
 
 
 def _environment_rows(session: Session) -> list[tuple[str, str | None]]:
-    layers = session.desk.settings.layers()
-    own_url = "ANTHROPIC_BASE_URL" in session.environment
+    layers = session.state.desk.settings.layers()
+    own_url = "ANTHROPIC_BASE_URL" in session.state.environment
     managed = "not fetched — not available with a custom ANTHROPIC_BASE_URL" if own_url else None
     return [
-        ("Model", session.model_name),
+        ("Model", session.state.model_name),
         ("Setting sources", ", ".join(_SETTING_NAMES[source] for source in layers) or None),
         ("Managed settings (remote)", managed),
         (
@@ -105,10 +105,10 @@ def _rows(rows: list[tuple[str, str | None]]) -> list[dict[str, str]]:
 
 def reload_plugins(session: Session, asked: Asked) -> dict[str, Any]:
     """Loads plugins again."""
-    if asked.get("refuse_if_busy") is True and session.turns.is_busy:
+    if asked.get("refuse_if_busy") is True and session.queue.is_busy:
         raise Refused(_BUSY, "reload_plugins_busy")
-    gather_customs(session)
-    catalog = session.catalog
+    session.state.gather_customs()
+    catalog = session.state.catalog
     body: dict[str, Any] = {
         "commands": catalog.commands,
         "agents": catalog.agents,
@@ -121,20 +121,20 @@ def reload_plugins(session: Session, asked: Asked) -> dict[str, Any]:
 
 def reload_skills(session: Session, _: Asked) -> dict[str, Any]:
     """Loads skills again; those the model may use are listed."""
-    gather_customs(session)
+    session.state.gather_customs()
     known = facts.reports()
     listed = set(known["reloaded_skills"])
     hidden = [{**each, "builtin": True} for each in known["hidden_skills"]]
-    commands = {each["name"]: each for each in [*session.catalog.commands, *hidden]}
-    own = [each for each in session.catalog.commands if "builtin" not in each]
+    commands = {each["name"]: each for each in [*session.state.catalog.commands, *hidden]}
+    own = [each for each in session.state.catalog.commands if "builtin" not in each]
     names = [name for name in known["reloaded_skills"] if name in listed]
     return {"skills": [*own, *(commands[name] for name in names if name in commands)]}
 
 
 def reload_output_styles(session: Session, _: Asked) -> dict[str, Any]:
     """Loads output styles again."""
-    gather_customs(session)
-    return {"available_output_styles": session.catalog.output_styles}
+    session.state.gather_customs()
+    return {"available_output_styles": session.state.catalog.output_styles}
 
 
 def get_hooks_listing(session: Session, _: Asked) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def get_hooks_listing(session: Session, _: Asked) -> dict[str, Any]:
     catalog = facts.reports()["hook_events"]
     hooks = [
         hook
-        for source, layer in session.desk.settings.layers().items()
+        for source, layer in session.state.desk.settings.layers().items()
         for event, groups in section(layer, "hooks").items()
         for group in groups
         for hook in _hooks_of(source, event, group)
@@ -183,14 +183,16 @@ def _hook(source: str, event: str, matcher: str, config: dict[str, Any]) -> dict
 
 def get_memory_dialog(session: Session, _: Asked) -> dict[str, Any]:
     """The files with instructions, those that exist first, and the folder of memories."""
-    user, project = session.config_dir / "CLAUDE.md", session.cwd / "CLAUDE.md"
-    in_repository = any((each / ".git").exists() for each in (session.cwd, *session.cwd.parents))
+    user, project = session.state.config_dir / "CLAUDE.md", session.state.cwd / "CLAUDE.md"
+    in_repository = any(
+        (each / ".git").exists() for each in (session.state.cwd, *session.state.cwd.parents)
+    )
     checked_in = "Checked in at" if in_repository and project.exists() else "Saved in"
     files = [
         _memory_file("user", user, "User instructions", "Saved in ~/.claude/CLAUDE.md"),
         _memory_file("project", project, "Project instructions", f"{checked_in} ./CLAUDE.md"),
     ]
-    folder = f"{project_folder(session.config_dir, session.original_cwd)}/memory/"
+    folder = f"{project_folder(session.state.config_dir, session.state.original_cwd)}/memory/"
     opened = {"label": "Open auto-memory folder", "description": ""}
     return {
         "files": sorted(files, key=lambda each: not each["exists"]),
@@ -214,8 +216,8 @@ def _memory_file(kind: str, path: Path, label: str, description: str) -> dict[st
 
 def get_skills_dialog(session: Session, _: Asked) -> dict[str, Any]:
     """The user's own skills and commands."""
-    sources = session.launch.setting_sources
-    found = customs.own_commands(session.cwd, session.config_dir, sources)
+    sources = session.state.launch.setting_sources
+    found = customs.own_commands(session.state.cwd, session.state.config_dir, sources)
     ordered = sorted(found, key=lambda each: (each.label, each.name))
     return {"skills": [_skill(each) for each in ordered]}
 
@@ -236,7 +238,7 @@ def _skill(custom: customs.Custom) -> dict[str, Any]:
 
 def get_sandbox_dialog(session: Session, _: Asked) -> dict[str, Any]:
     """Whether commands run in a sandbox."""
-    given = section(session.desk.settings.effective(), "sandbox")
+    given = section(session.state.desk.settings.effective(), "sandbox")
     return facts.reports()["sandbox"] | {"excluded_commands": given.get("excludedCommands", [])}
 
 

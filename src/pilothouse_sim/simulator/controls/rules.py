@@ -27,7 +27,7 @@ def list_permission_rules(session: Session, _: Asked) -> dict[str, Any]:
     state = {
         "rules": [_entry(*each) for each in _rules(session)],
         "workspaceDirectories": list(_directories(session)),
-        "originalCwd": str(session.cwd),
+        "originalCwd": str(session.state.cwd),
         "managedOnly": False,
     }
     return {"state": state}
@@ -35,14 +35,14 @@ def list_permission_rules(session: Session, _: Asked) -> dict[str, Any]:
 
 def _rules(session: Session) -> Iterator[tuple[str, str, str]]:
     for behavior in ("allow", "ask", "deny"):
-        rules = session.permissions.rules[behavior]
+        rules = session.state.permissions.rules[behavior]
         for source in _EDITABLE:
             yield from ((behavior, source, rule.text) for rule in rules if rule.source == source)
 
 
 def _directories(session: Session) -> Iterator[dict[str, str]]:
     # Folders of any settings file are shown as local ones.
-    for source, folders in session.permissions.directories.items():
+    for source, folders in session.state.permissions.directories.items():
         shown = "localSettings" if source.endswith("Settings") else source
         yield from ({"path": path, "source": shown} for path in folders)
 

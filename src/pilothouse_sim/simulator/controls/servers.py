@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
 from pilothouse_sim.simulator.controls.base import Answer, Asked, Handler, Refused, required
+from pilothouse_sim.simulator.mcp.channels import McpFailure
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.session import Session
 
 __all__ = ["ANSWERS"]
+
+
+@contextmanager
+def _refusing() -> Generator[None]:
+    """Answers with an error in the server's own words."""
+    try:
+        yield
+    except McpFailure as failure:
+        raise Refused(str(failure)) from None
 
 
 def mcp_status(session: Session, _: Asked) -> dict[str, Any]:
@@ -31,13 +43,16 @@ def _are_objects(servers: dict[str, Any]) -> bool:
 
 async def mcp_reconnect(session: Session, asked: Asked) -> None:
     """Connects a server again."""
-    await session.mcp.reconnect(required(asked, "serverName", "mcp_reconnect"))
+    name = required(asked, "serverName", "mcp_reconnect")
+    with _refusing():
+        await session.mcp.reconnect(name)
 
 
 async def mcp_toggle(session: Session, asked: Asked) -> None:
     """Turns a server on or off."""
     name = required(asked, "serverName", "mcp_toggle")
-    await session.mcp.toggle(name, enabled=bool(asked.get("enabled")))
+    with _refusing():
+        await session.mcp.toggle(name, enabled=bool(asked.get("enabled")))
 
 
 def mcp_message(session: Session, asked: Asked) -> None:
@@ -55,7 +70,8 @@ async def mcp_call(session: Session, asked: Asked) -> dict[str, Any]:
     server = tool.split("__")[1]
     if {each["name"]: each["status"] for each in session.mcp.status()}.get(server) != "connected":
         raise Refused(f"MCP server not connected: {server}")
-    return await session.mcp.call_for_client(tool, asked)
+    with _refusing():
+        return await session.mcp.call_for_client(tool, asked.get("arguments") or {})
 
 
 def mcp_read_resource(session: Session, asked: Asked) -> dict[str, Any]:
@@ -95,7 +111,7 @@ def mcp_oauth_callback_url(session: Session, asked: Asked) -> None:
 async def stop_task(session: Session, asked: Asked) -> Answer:
     """Stops a task; one that is not there has stopped already."""
     stopped = await session.tasks.stop(required(asked, "task_id", "stop_task"))
-    return Answer(body={}, then=session.turns.say_again if stopped else None)
+    return Answer(body={}, then=session.activity.say_again if stopped else None)
 
 
 def background_tasks(session: Session, asked: Asked) -> dict[str, Any]:

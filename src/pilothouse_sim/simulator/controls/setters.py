@@ -10,16 +10,13 @@ from pilothouse_sim.simulator.controls.base import (
     Asked,
     Handler,
     Refused,
-    gather_customs,
     required,
 )
 from pilothouse_sim.simulator.controls.ports import (
-    ask_aside,
     has_talked,
     note_command,
     open_requests,
     state_of,
-    tell_tasks,
 )
 from pilothouse_sim.simulator.permissions import grant
 
@@ -64,16 +61,16 @@ async def initialize(session: Session, asked: Asked) -> Answer:
     hooks = asked.get("hooks")
     if hooks is not None and not _are_hooks(hooks):
         raise Refused(_BAD_HOOKS)
-    desk = session.desk
+    desk = session.state.desk
     again, desk.is_initialized = desk.is_initialized, True
-    if session.launch.bare and not again:
-        session.outlet.system("ui_invalidate", event="ui.render")
+    if session.state.launch.bare and not again:
+        session.state.outlet.system("ui_invalidate", event="ui.render")
     await _configure(session, asked.fields)
     body = facts.initialize_reply(
-        catalog=session.catalog,
-        environment=session.environment,
-        config_dir=session.config_dir,
-        permission_mode=session.permissions.mode,
+        catalog=session.state.catalog,
+        environment=session.state.environment,
+        config_dir=session.state.config_dir,
+        permission_mode=session.state.permissions.mode,
         model_given=desk.model_given,
         output_style=desk.output_style,
         state=state_of(session),
@@ -84,47 +81,46 @@ async def initialize(session: Session, asked: Asked) -> Answer:
         "pending_permission_requests": open_requests(session, "can_use_tool"),
         "pending_user_dialog_requests": open_requests(session, "request_user_dialog"),
     }
-    then = (lambda: tell_tasks(session)) if again or _has_begun(session) else None
+    then = (lambda: session.tasks.tell_list()) if again or _has_begun(session) else None
     return Answer(body=body, beside=pending, then=then)
 
 
 def _has_begun(session: Session) -> bool:
-    return session.turns.is_busy or session.turns.results.count > 0
+    return session.queue.is_busy or session.results.count > 0
 
 
 async def _configure(session: Session, options: dict[str, Any]) -> None:
-    session.options = options
-    session.schema = options.get("jsonSchema") or session.schema
+    session.state.options = options
+    session.state.schema = options.get("jsonSchema") or session.state.schema
     session.hooks.register(options.get("hooks") or {})
-    gather_customs(session)
+    session.state.gather_customs()
     await session.mcp.begin(options)
 
 
 def interrupt(session: Session, asked: Asked) -> dict[str, Any]:
     """Stops the turn; queued prompts stay unless they are to go as well."""
-    turns = session.turns
-    queued = [prompt.uuid for prompt in turns.queue if prompt.uuid]
+    queued = [prompt.uuid for prompt in session.queue.prompts if prompt.uuid]
     if asked.get("cancel_queued") is True:
         for uuid in queued:
-            turns.cancel(uuid)
-        turns.interrupt()
+            session.queue.cancel(uuid)
+        session.work.interrupt()
         return {"still_queued": [], "cancelled": queued}
-    turns.interrupt()
+    session.work.interrupt()
     return {"still_queued": queued}
 
 
 def cancel_async_message(session: Session, asked: Asked) -> dict[str, Any]:
     """Takes a queued prompt back."""
     uuid = asked.get("message_uuid")
-    return {"cancelled": isinstance(uuid, str) and session.turns.cancel(uuid)}
+    return {"cancelled": isinstance(uuid, str) and session.queue.cancel(uuid)}
 
 
 def end_session(session: Session, _: Asked) -> Answer:
     """Ends the process: as when the client closes its side, and at once."""
 
     def end() -> None:
-        session.turns.interrupt()
-        session.turns.end_input()
+        session.work.interrupt()
+        session.queue.end_input()
 
     return Answer(then=end)
 
@@ -156,13 +152,13 @@ def set_permission_mode(session: Session, asked: Asked) -> Answer:
     mode = "default" if mode == "manual" else mode
     if mode not in facts.MODES:
         raise Refused(_BAD_MODE, "invalid_mode")
-    if mode in session.permissions.forbidden:
+    if mode in session.state.permissions.forbidden:
         raise Refused(*_FORBIDDEN[mode])
-    if mode == "bypassPermissions" and not session.permissions.bypass_allowed:
+    if mode == "bypassPermissions" and not session.state.permissions.bypass_allowed:
         raise Refused(_NO_BYPASS, "bypass_not_launched")
-    if mode == session.permissions.mode:
+    if mode == session.state.permissions.mode:
         return Answer(body={"mode": mode})
-    return Answer(body={"mode": mode}, then=lambda: session.set_mode(mode))
+    return Answer(body={"mode": mode}, then=lambda: session.state.set_mode(mode))
 
 
 def set_mcp_permission_mode_override(session: Session, asked: Asked) -> dict[str, Any]:
@@ -174,7 +170,7 @@ def set_mcp_permission_mode_override(session: Session, asked: Asked) -> dict[str
     if mode not in (None, "default", "auto"):
         tighten = "Permission mode override over the control channel is tighten-only"
         raise Refused(f"{tighten} ('default', 'auto', or null); rejected '{mode}'")
-    modes = session.desk.mcp_modes
+    modes = session.state.desk.mcp_modes
     had = modes.pop(name, None)
     if mode is not None:
         modes[name] = mode
@@ -208,17 +204,17 @@ async def set_model(session: Session, asked: Asked) -> dict[str, Any]:
 
 async def switch_model(session: Session, resolved: str, given: str | None = None) -> None:
     """Makes a model the session's and tells the client of a change."""
-    if not facts.is_known_model(resolved) and resolved != session.model_name:
+    if not facts.is_known_model(resolved) and resolved != session.state.model_name:
         # The CLI tries a model it does not know with one token.
-        await ask_aside(session, _probe(resolved), counts=False)
-    if resolved != session.model_name:
-        await session.hooks.model_switches(resolved, given)
-    if resolved != session.model_name and has_talked(session):
+        await session.requests.ask_aside(_probe(resolved), counts=False)
+    if resolved != session.state.model_name:
+        await session.hooks.model_switches(resolved, given, session.main.tokens)
+    if resolved != session.state.model_name and has_talked(session):
         alias = given if given and given not in (resolved, "default") else None
         shown = f"{alias} ({resolved})" if alias else resolved
         note_command(session, f"/model {given or 'default'}", f"Set model to `{shown}`")
-    session.model_name = resolved
-    session.desk.model_given = given or resolved
+    session.state.model_name = resolved
+    session.state.desk.model_given = given or resolved
 
 
 def _probe(name: str) -> dict[str, Any]:
@@ -226,7 +222,7 @@ def _probe(name: str) -> dict[str, Any]:
 
 
 def _not_set(session: Session, text: str, code: str) -> Refused:
-    return Refused(text, code, model=session.model_name)
+    return Refused(text, code, model=session.state.model_name)
 
 
 _NO_LONG_HAIKU: Final = (
@@ -249,9 +245,9 @@ def set_max_thinking_tokens(session: Session, asked: Asked) -> None:
 async def apply_flag_settings(session: Session, asked: Asked) -> None:
     """Changes settings for this process."""
     changes = _settings_of(asked, "apply_flag_settings")
-    settings = session.desk.settings
+    settings = session.state.desk.settings
     settings.apply(changes)
-    grant(settings, session.permissions)
+    grant(settings, session.state.permissions)
     if "model" in changes:
         resolved = facts.resolve_model(settings.effective().get("model"))
         await switch_model(session, resolved)
@@ -270,7 +266,7 @@ def update_settings(session: Session, asked: Asked) -> dict[str, Any]:
     if odd := [key for key, value in changes.items() if not isinstance(value, str)]:
         words = "update_settings values must be strings (deletion is not supported)"
         raise Refused(f"{words}: {', '.join(odd)}")
-    session.desk.settings.write(source, changes)
+    session.state.desk.settings.write(source, changes)
     return {}
 
 

@@ -18,7 +18,7 @@ from pilothouse_sim.simulator.outlet import ClientGone, ClientRefused, new_id
 if TYPE_CHECKING:
     from asyncio.subprocess import Process
 
-    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.state import SessionState
 
 __all__ = ["call"]
 
@@ -31,19 +31,19 @@ PROGRESS = 1.0
 
 
 async def call(
-    session: Session, hook: Hook, told: dict[str, Any], tool_use_id: str, name: str
+    state: SessionState, hook: Hook, told: dict[str, Any], tool_use_id: str, name: str
 ) -> Heard:
     """Calls a hook and returns what it says; `name` is how it is shown."""
     if isinstance(hook, Callback):
-        return await _call_back(session, hook, told, tool_use_id)
-    return await _run(session, hook, told, name)
+        return await _call_back(state, hook, told, tool_use_id)
+    return await _run(state, hook, told, name)
 
 
 async def _call_back(
-    session: Session, hook: Callback, told: dict[str, Any], tool_use_id: str
+    state: SessionState, hook: Callback, told: dict[str, Any], tool_use_id: str
 ) -> Heard:
     timeout = hook.timeout or DEFAULT_TIMEOUT
-    asking = session.outlet.ask(
+    asking = state.outlet.ask(
         "hook_callback", callback_id=hook.id, input=told, tool_use_id=tool_use_id
     )
     try:
@@ -67,13 +67,13 @@ def _failure(event: str, callback_id: str) -> dict[str, Any]:
     }
 
 
-async def _run(session: Session, hook: Command, told: dict[str, Any], name: str) -> Heard:
-    show = _shower(session, told["hook_event_name"], name)
+async def _run(state: SessionState, hook: Command, told: dict[str, Any], name: str) -> Heard:
+    show = _shower(state, told["hook_event_name"], name)
     show("hook_started")
     run = _Run()
     progress = asyncio.create_task(_tell_progress(run, show))
     try:
-        code = await run.run(session, hook, told)
+        code = await run.run(state, hook, told)
     finally:
         progress.cancel()
     outcome = "success" if code == 0 else "error"
@@ -81,14 +81,14 @@ async def _run(session: Session, hook: Command, told: dict[str, Any], name: str)
     return _read(hook.command, run.out, run.err, code)
 
 
-def _shower(session: Session, event: str, name: str) -> Callable[..., None]:
+def _shower(state: SessionState, event: str, name: str) -> Callable[..., None]:
     """Writes lines about one run, or does nothing if nobody wants to see them."""
     names = {"hook_id": new_id(), "hook_name": name, "hook_event": event}
-    wanted = session.launch.include_hook_events and event not in NEVER_SHOWN
+    wanted = state.launch.include_hook_events and event not in NEVER_SHOWN
 
     def show(subtype: str, **fields: Any) -> None:
         if wanted or event in ALWAYS_SHOWN:
-            session.outlet.system(subtype, **names, **fields)
+            state.outlet.system(subtype, **names, **fields)
 
     return show
 
@@ -115,9 +115,9 @@ class _Run:
         """What it has written so far."""
         return {"output": self._both, "stdout": self.out, "stderr": self.err}
 
-    async def run(self, session: Session, hook: Command, told: dict[str, Any]) -> int:
+    async def run(self, state: SessionState, hook: Command, told: dict[str, Any]) -> int:
         """Runs it to its end, or for as long as it may take."""
-        process = await _start(session, hook.command)
+        process = await _start(state, hook.command)
         assert process.stdin
         assert process.stdout
         assert process.stderr
@@ -143,13 +143,13 @@ class _Run:
             self._both += text
 
 
-async def _start(session: Session, command: str) -> Process:
+async def _start(state: SessionState, command: str) -> Process:
     return await asyncio.create_subprocess_exec(
         "/bin/sh",
         "-c",
         command,
-        cwd=session.cwd,
-        env={**session.environment, "CLAUDE_PROJECT_DIR": str(session.original_cwd)},
+        cwd=state.cwd,
+        env={**state.environment, "CLAUDE_PROJECT_DIR": str(state.original_cwd)},
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

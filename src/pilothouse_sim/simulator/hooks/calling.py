@@ -16,44 +16,27 @@ from pilothouse_sim.simulator.hooks.callers import call as call_hook
 from pilothouse_sim.simulator.hooks.outputs import Fired
 from pilothouse_sim.simulator.hooks.table import HookTable
 from pilothouse_sim.simulator.hooks.verdicts import (
-    Hooked,
     Submitted,
     contexts,
-    listed,
-    replaced,
     spoken,
     submitted,
     successes,
 )
 from pilothouse_sim.simulator.outlet import new_id
 from pilothouse_sim.simulator.settings import Settings
-from pilothouse_sim.simulator.tools.base import ToolFailure, ToolOutcome
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.permissions import Verdict
-    from pilothouse_sim.simulator.permitting import Permit
     from pilothouse_sim.simulator.prompts import Prompt
-    from pilothouse_sim.simulator.session import Session
-    from pilothouse_sim.simulator.talk import Talk
+    from pilothouse_sim.simulator.state import SessionState
     from pilothouse_sim.simulator.tally import Tally
-    from pilothouse_sim.simulator.tool_use import Call, ToolUses
+    from pilothouse_sim.simulator.transcript import Thread, Transcript
 
 __all__ = ["Hooks"]
 
-HOOK_DECISION: Final = {"source": "hook", "reason_type": "hook"}
-REJECTED: Final = {
-    "non_execution_kind": "permission-rule",
-    "permission_decision": {"decision": "reject", **HOOK_DECISION},
-}
-TIMED_OUT: Final = (
-    "PreToolUse hook did not respond before its timeout (host client may be unreachable). The tool"
-    " call was not executed; other configured hooks may not have completed."
-)
 _BEGINNINGS: Final = ("startup", "resume", "clear")
 """Where a session can come from before there was a prompt."""
 LAST_WORDS: Final = 10.0
 """Seconds that the hooks of a session's end may take together."""
-STOPPED: Final = Ending(reason="hook_stopped")
 _MODELESS: Final = frozenset(
     {"MessageDisplay", "StopFailure", "Elicitation", "ElicitationResult", "Notification"}
     | {"SessionStart", "SessionEnd", "PreCompact", "PostCompact", "SubagentStart"}
@@ -70,12 +53,11 @@ _EFFORT: Final = frozenset(
 class Hooks:
     """The session's hooks."""
 
-    def __init__(self, session: Session) -> None:
-        launch = session.launch
-        settings = Settings(
-            session.cwd, session.config_dir, launch.settings, launch.setting_sources
-        )
-        self._session = session
+    def __init__(self, state: SessionState, transcript: Transcript) -> None:
+        launch = state.launch
+        settings = Settings(state.cwd, state.config_dir, launch.settings, launch.setting_sources)
+        self._state = state
+        self._transcript = transcript
         self._table = HookTable({} if launch.bare else settings.effective().get("hooks") or {})
         self._late: set[asyncio.Task[Any]] = set()
         self._turn_id = new_id()
@@ -91,7 +73,7 @@ class Hooks:
         *,
         query: str | None = None,
         own: str | None = None,
-        talk: Talk | None = None,
+        thread: Thread | None = None,
     ) -> Fired:
         """Calls all hooks of an event at once and waits for them.
 
@@ -101,32 +83,36 @@ class Hooks:
         hooks = self._table.find(event, query)
         if not hooks:
             return Fired([])
-        told = self._told(event, talk, is_first=fields.get("source") in _BEGINNINGS) | fields
+        told = self._told(event, thread, is_first=fields.get("source") in _BEGINNINGS) | fields
         name = f"{event}:{query}" if query else event
         own = own or new_id()
-        calls = [call_hook(self._session, hook, told, own, name) for hook in hooks]
+        calls = [call_hook(self._state, hook, told, own, name) for hook in hooks]
         fired = Fired(await asyncio.gather(*calls))
         if event != "UserPromptSubmit":
             self.show(fired.failures)
         return fired
 
-    def _told(self, event: str, talk: Talk | None, *, is_first: bool) -> dict[str, Any]:
-        session = self._session
+    def _told(self, event: str, thread: Thread | None, *, is_first: bool) -> dict[str, Any]:
+        state = self._state
         told: dict[str, Any] = {
-            "session_id": session.session_id,
-            "transcript_path": str(session.transcript.path),
-            "cwd": str(session.cwd),
+            "session_id": state.session_id,
+            "transcript_path": str(self._transcript.path),
+            "cwd": str(state.cwd),
         }
         if not is_first:
-            told["prompt_id"] = session.prompt_id
+            told["prompt_id"] = state.prompt_id
         if event not in _MODELESS:
-            told["permission_mode"] = session.permissions.mode
-        if talk is not None and not talk.is_main:
-            told["agent_id"] = talk.labels["agent_id"]
-            told["agent_type"] = talk.labels.get("subagent_type")
-        if event in _EFFORT and facts.model(session.model_name).takes_effort:
-            told["effort"] = {"level": session.launch.effort or "medium"}
+            told["permission_mode"] = state.permissions.mode
+        if thread is not None and not thread.is_main:
+            told["agent_id"] = thread.labels["agent_id"]
+            told["agent_type"] = thread.labels.get("subagent_type")
+        if event in _EFFORT and facts.model(state.model_name).takes_effort:
+            told["effort"] = {"level": state.launch.effort or "medium"}
         return told | {"hook_event_name": event}
+
+    def has(self, event: str, query: str) -> bool:
+        """Whether a hook is to be called for the event and what matchers see."""
+        return bool(self._table.find(event, query))
 
     def tell(self, name: str, fired: Fired) -> None:
         """Tells the user what the hooks have to say."""
@@ -135,7 +121,7 @@ class Hooks:
     def show(self, lines: list[dict[str, Any]]) -> None:
         """Writes `informational` lines."""
         for line in lines:
-            self._session.outlet.system("informational", **line)
+            self._state.outlet.system("informational", **line)
 
     # Sessions and prompts
 
@@ -157,13 +143,14 @@ class Hooks:
         fired = await self.fire("UserPromptSubmit", {"prompt": prompt.text})
         return submitted(prompt.text, fired)
 
-    async def model_switches(self, to: str, given: str | None) -> None:
-        """PreModelSwitch now, and PostModelSwitch once the request is answered."""
-        session = self._session
-        tokens = session.turns.main.tokens
+    async def model_switches(self, to: str, given: str | None, tokens: int) -> None:
+        """PreModelSwitch now, and PostModelSwitch once the request is answered.
+
+        `tokens` is the size of the conversation that another model has to read.
+        """
         write = facts.model(to).price[2]
         told = {
-            "from_model": session.model_name,
+            "from_model": self._state.model_name,
             "to_model": to,
             "requested_model": given or to,
             "source": "sdk",
@@ -174,7 +161,7 @@ class Hooks:
             "pricing": "catalog",
         }
         await self.fire("PreModelSwitch", told)
-        self._keep(asyncio.create_task(self.fire("PostModelSwitch", told)))
+        self.keep(asyncio.create_task(self.fire("PostModelSwitch", told)))
 
     async def shown(self, words: str) -> None:
         """MessageDisplay, before a text of the model's is written as a line."""
@@ -188,174 +175,26 @@ class Hooks:
         }
         await self.fire("MessageDisplay", told, own=f"{own}-0")
 
-    # Tools
-
-    async def before_tool(self, uses: ToolUses, call: Call) -> Hooked:
-        """PreToolUse. Raises `Refusal` when a hook denies, `Deferred` when one puts it off."""
-        from pilothouse_sim.simulator.permitting import Deferred, Refusal
-
-        fired = await self._fire_about("PreToolUse", uses, call, self._about(call, call.input))
-        if fired.timeout is not None:
-            raise ToolFailure(TIMED_OUT)
-        name = f"PreToolUse:{call.name}"
-        uses.remark(call, before=spoken(name, fired))
-        uses.reminders += contexts(name, fired)
-        uses.is_stopped |= fired.stop is not None
-        ruling = fired.ruling
-        if ruling is not None and ruling.behavior == "deny":
-            raise Refusal(f"{name} hook error: {ruling.reason or 'Blocked by hook'}", REJECTED)
-        if ruling is not None and ruling.behavior == "defer":
-            raise Deferred
-        return Hooked(ruling=ruling, input=fired.last("updatedInput"))
-
-    async def race_permission(
-        self,
-        uses: ToolUses,
-        call: Call,
-        arguments: dict[str, Any],
-        verdict: Verdict,
-        asking: asyncio.Future[Any],
-    ) -> Any:
-        """PermissionRequest, beside the question to the client: the first answer wins."""
-        if not self._table.find("PermissionRequest", call.name):
-            return await asking
-        deciding = asyncio.ensure_future(self.decide(uses, call, arguments, verdict))
-        self._keep(deciding)
-        try:
-            await asyncio.wait({asking, deciding}, return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            deciding.cancel()
-            raise
-        if not asking.done() and deciding.result() is not None:
-            asking.cancel()
-            await asyncio.wait({asking})
-            return deciding.result()
-        return await asking
-
-    async def decide(
-        self, uses: ToolUses, call: Call, arguments: dict[str, Any], verdict: Verdict
-    ) -> Permit | dict[str, Any] | None:
-        """PermissionRequest: a permit, the client's answer in its stead, or nothing."""
-        from pilothouse_sim.simulator.permitting import Permit
-
-        fields = self._about(call, arguments)
-        fields.pop("tool_use_id")
-        if verdict.suggestions is not None:
-            rules = verdict.behavior == "ask"
-            fields["permission_suggestions"] = [
-                # Without anybody to ask no rule is offered.
-                each
-                for each in verdict.suggestions
-                if rules or each["type"] != "addRules"
-            ]
-        fired = await self._fire_about("PermissionRequest", uses, call, fields)
-        decision: dict[str, Any] = fired.last("decision") or {}
-        if decision.get("behavior") == "allow":
-            updates: list[dict[str, Any]] = decision.get("updatedPermissions") or []
-            for update in updates:
-                self._session.update_permissions(update)
-            given = decision.get("updatedInput") or arguments
-            return Permit(given, {"decision": "accept", **HOOK_DECISION})
-        if decision.get("behavior") == "deny":
-            words = decision.get("message") or "Permission denied by PermissionRequest hook"
-            interrupt = bool(decision.get("interrupt"))
-            return {"behavior": "deny", "message": words, "interrupt": interrupt, "by": "hook"}
-        return None
-
-    async def after_tool(
-        self,
-        uses: ToolUses,
-        call: Call,
-        arguments: dict[str, Any],
-        outcome: ToolOutcome,
-        spent_ms: int,
-    ) -> ToolOutcome:
-        """PostToolUse; the outcome, or what a hook puts in its place."""
-        told = {
-            "tool_name": call.name,
-            "tool_input": arguments,
-            "tool_response": outcome.result,
-            **self._about(call, arguments),
-            "duration_ms": spent_ms,
-        }
-        fired = await self._fire_about("PostToolUse", uses, call, told)
-        self._conclude(uses, call, f"PostToolUse:{call.name}", fired)
-        return replaced(call.name, outcome, fired)
-
-    async def after_failure(
-        self,
-        uses: ToolUses,
-        call: Call,
-        arguments: dict[str, Any],
-        failure: ToolFailure,
-        spent_ms: int,
-    ) -> None:
-        """PostToolUseFailure."""
-        told = {
-            **self._about(call, arguments),
-            "error": failure.text,
-            "is_interrupt": False,
-            "duration_ms": spent_ms,
-        }
-        fired = await self._fire_about("PostToolUseFailure", uses, call, told)
-        self._conclude(uses, call, f"PostToolUseFailure:{call.name}", fired)
-
-    def _conclude(self, uses: ToolUses, call: Call, name: str, fired: Fired) -> None:
-        uses.remark(call, after=spoken(name, fired))
-        uses.reminders += contexts(name, fired)
-        uses.reminders += [
-            f'{name} hook blocking error from command: "{source}": {reason}'
-            for source, reason in fired.blocks
-        ]
-        uses.is_stopped |= fired.stop is not None
-
-    async def after_batch(self, uses: ToolUses, calls: list[Call]) -> Ending | None:
-        """PostToolBatch; how the turn ends, if a hook wants no more."""
-        contents = {block["tool_use_id"]: block["content"] for block in uses.blocks}
-        told = [
-            {
-                "tool_name": call.name,
-                "tool_input": call.input,
-                "tool_use_id": call.id,
-                "tool_response": contents.get(call.id),
-            }
-            for call in calls
-        ]
-        own = f"hook-{new_id()}"
-        fired = await self.fire("PostToolBatch", {"tool_calls": told}, own=own, talk=uses.talk)
-        self.tell("PostToolBatch", fired)
-        uses.reminders += contexts("PostToolBatch", fired)
-        return STOPPED if fired.blocks or fired.stop is not None else None
-
-    async def _fire_about(
-        self, event: str, uses: ToolUses, call: Call, fields: dict[str, Any]
-    ) -> Fired:
-        return await self.fire(event, fields, query=call.name, own=call.id, talk=uses.talk)
-
-    def _about(self, call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
-        server = self._session.mcp.origin(call.name)
-        return {
-            "tool_name": call.name,
-            "tool_input": arguments,
-            "tool_use_id": call.id,
-            **({"mcp_server": server} if server else {}),
-        }
-
     # The end of a turn
 
-    async def stop(self, talk: Talk, tally: Tally) -> Ending | str | None:
-        """Stop, or SubagentStop: how the turn ends, or what sends the model back to work."""
-        event = "Stop" if talk.is_main else "SubagentStop"
+    async def stop(
+        self, thread: Thread, tally: Tally, background: list[dict[str, Any]]
+    ) -> Ending | str | None:
+        """Stop, or SubagentStop: how the turn ends, or what sends the model back to work.
+
+        `background` lists the tasks that go on beside the turn.
+        """
+        event = "Stop" if thread.is_main else "SubagentStop"
         told: dict[str, Any] = {
             "stop_hook_active": tally.is_sent_back,
             "last_assistant_message": tally.last_text,
-            "background_tasks": [listed(task) for task in self._session.tasks.running()],
+            "background_tasks": background,
             "session_crons": [],
         }
-        if not talk.is_main:
-            told["agent_transcript_path"] = self._agent_transcript(talk)
-        kind = None if talk.is_main else talk.labels.get("subagent_type")
-        fired = await self.fire(event, told, query=kind, talk=talk)
+        if not thread.is_main:
+            told["agent_transcript_path"] = self._agent_transcript(thread)
+        kind = None if thread.is_main else thread.labels.get("subagent_type")
+        fired = await self.fire(event, told, query=kind, thread=thread)
         if fired.blocks:
             tally.is_sent_back = True
             self.tell(event, fired)
@@ -363,26 +202,25 @@ class Hooks:
         self.tell(event, fired)
         return None if fired.stop is None else Ending(reason="stop_hook_prevented")
 
-    def _agent_transcript(self, talk: Talk) -> str:
-        session = self._session
-        folder = facts.project_folder(session.config_dir, session.original_cwd)
-        own = talk.labels["agent_id"]
-        return f"{folder}/{session.session_id}/subagents/agent-{own}.jsonl"
+    def _agent_transcript(self, thread: Thread) -> str:
+        state = self._state
+        folder = facts.project_folder(state.config_dir, state.original_cwd)
+        own = thread.labels["agent_id"]
+        return f"{folder}/{state.session_id}/subagents/agent-{own}.jsonl"
 
-    async def agent_started(self, talk: Talk) -> None:
-        """SubagentStart."""
-        fired = await self.fire(
-            "SubagentStart", {}, query=talk.labels.get("subagent_type"), talk=talk
-        )
-        for context in contexts("SubagentStart", fired):
-            talk.add("system", context)
+    async def agent_started(self, thread: Thread) -> list[str]:
+        """SubagentStart; what the agent is to know from the beginning."""
+        kind = thread.labels.get("subagent_type")
+        fired = await self.fire("SubagentStart", {}, query=kind, thread=thread)
+        return contexts("SubagentStart", fired)
 
-    async def stop_failed(self, talk: Talk, error: str, words: str) -> None:
+    async def stop_failed(self, thread: Thread, error: str, words: str) -> None:
         """StopFailure: the turn ends because the API failed."""
         told = {"error": error, "last_assistant_message": words}
-        await self.fire("StopFailure", told, query=error, talk=talk)
+        await self.fire("StopFailure", told, query=error, thread=thread)
 
-    def _keep(self, task: asyncio.Task[Any]) -> None:
+    def keep(self, task: asyncio.Task[Any]) -> None:
+        """Lets a hook go on whose answer may come too late to matter."""
         self._late.add(task)
         task.add_done_callback(self._late.discard)
 

@@ -10,7 +10,6 @@ from msgspec import Struct
 from pilothouse_sim.simulator.tools.base import ToolOutcome
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.background import Task
     from pilothouse_sim.simulator.hooks.outputs import Fired, Ruling
     from pilothouse_sim.simulator.permissions import Verdict
 
@@ -18,7 +17,6 @@ __all__ = [
     "Hooked",
     "Submitted",
     "contexts",
-    "listed",
     "replaced",
     "spoken",
     "submitted",
@@ -71,14 +69,6 @@ class Submitted(Struct, frozen=True, kw_only=True):
     """The result of a turn that does not take place."""
     is_kept: bool = True
     """Whether the model hears of the prompt in a later turn."""
-
-
-def listed(task: Task) -> dict[str, Any]:
-    """A task in the background as Stop hooks are told of it."""
-    entry = {"id": task.id, "status": task.status, "description": task.description}
-    if task.kind == "local_agent":
-        return entry | {"type": "subagent", "agent_type": task.about["subagent_type"]}
-    return entry | {"type": "shell", "command": task.command}
 
 
 def spoken(name: str, fired: Fired) -> list[dict[str, Any]]:

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 from pilothouse_sim.simulator.outlet import ClientGone, ClientRefused
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.activity import SessionActivity
+    from pilothouse_sim.simulator.hooks.calling import Hooks
+    from pilothouse_sim.simulator.outlet import Outlet
 
-__all__ = ["elicit"]
+__all__ = ["Elicitation"]
 
 _RENAMED = {
     "requestedSchema": "requested_schema",
@@ -18,39 +20,45 @@ _RENAMED = {
 }
 
 
-async def elicit(session: Session, server: str, params: dict[str, Any]) -> dict[str, Any]:
-    """The user's answer to a server's question, as the server is told."""
-    mode = params.get("mode") or "form"
-    asked = {"mcp_server_name": server, "message": params.get("message", ""), "mode": mode}
-    asked |= {new: params[old] for old, new in _RENAMED.items() if old in params}
-    fired = await session.hooks.fire("Elicitation", asked, query=server)
-    answer = fired.ordered("action") or await _ask(session, asked)
-    await _tell(session, server, mode, asked, answer)
-    return answer
+class Elicitation:
+    """Brings the questions of servers to the hooks and the client."""
 
+    def __init__(self, outlet: Outlet, hooks: Hooks, activity: SessionActivity) -> None:
+        self._outlet = outlet
+        self._hooks = hooks
+        self._activity = activity
 
-async def _ask(session: Session, asked: dict[str, Any]) -> dict[str, Any]:
-    order = list(asked.get("requested_schema", {}).get("properties", {}))
-    extra = {"property_order": order} if "requested_schema" in asked else {}
-    session.turns.requires_action()
-    try:
-        answer: dict[str, Any] = await session.outlet.ask("elicitation", **asked, **extra) or {}
-    except (ClientGone, ClientRefused):
-        return {"action": "cancel"}
-    finally:
-        session.turns.action_taken()
-    if answer.get("action") not in ("accept", "decline", "cancel"):
-        return {"action": "cancel"}
-    return {key: answer[key] for key in ("action", "content") if key in answer}
+    async def elicit(self, server: str, params: dict[str, Any]) -> dict[str, Any]:
+        """The user's answer to a server's question, as the server is told."""
+        mode = params.get("mode") or "form"
+        asked = {"mcp_server_name": server, "message": params.get("message", ""), "mode": mode}
+        asked |= {new: params[old] for old, new in _RENAMED.items() if old in params}
+        fired = await self._hooks.fire("Elicitation", asked, query=server)
+        answer = fired.ordered("action") or await self._ask(asked)
+        await self._tell(server, mode, asked, answer)
+        return answer
 
+    async def _ask(self, asked: dict[str, Any]) -> dict[str, Any]:
+        order = list(asked.get("requested_schema", {}).get("properties", {}))
+        extra = {"property_order": order} if "requested_schema" in asked else {}
+        self._activity.require_action()
+        try:
+            answer: dict[str, Any] = await self._outlet.ask("elicitation", **asked, **extra) or {}
+        except (ClientGone, ClientRefused):
+            return {"action": "cancel"}
+        finally:
+            self._activity.end_action()
+        if answer.get("action") not in ("accept", "decline", "cancel"):
+            return {"action": "cancel"}
+        return {key: answer[key] for key in ("action", "content") if key in answer}
 
-async def _tell(
-    session: Session, server: str, mode: str, asked: dict[str, Any], answer: dict[str, Any]
-) -> None:
-    named = {key: asked[key] for key in ("elicitation_id",) if key in asked}
-    told = {"mcp_server_name": server, "mode": mode, **named, **answer}
-    await session.hooks.fire("ElicitationResult", told, query=server)
-    words = f'Elicitation response for server "{server}": {answer["action"]}'
-    kind = "elicitation_response"
-    notice = {"message": words, "notification_type": kind}
-    await session.hooks.fire("Notification", notice, query=kind)
+    async def _tell(
+        self, server: str, mode: str, asked: dict[str, Any], answer: dict[str, Any]
+    ) -> None:
+        named = {key: asked[key] for key in ("elicitation_id",) if key in asked}
+        told = {"mcp_server_name": server, "mode": mode, **named, **answer}
+        await self._hooks.fire("ElicitationResult", told, query=server)
+        words = f'Elicitation response for server "{server}": {answer["action"]}'
+        kind = "elicitation_response"
+        notice = {"message": words, "notification_type": kind}
+        await self._hooks.fire("Notification", notice, query=kind)

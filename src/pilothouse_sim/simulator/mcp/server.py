@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import re
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from msgspec import Struct
@@ -14,7 +14,8 @@ from pilothouse_sim.simulator import facts
 from pilothouse_sim.simulator.mcp.channels import Channel, HostChannel, McpFailure, ProcessChannel
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.mcp.eliciting import Elicitation
+    from pilothouse_sim.simulator.state import SessionState
 
 __all__ = ["Server", "Tool", "normalised"]
 
@@ -39,7 +40,6 @@ _HINTS: Final = {
 }
 
 Status = Literal["pending", "connected", "failed", "disabled"]
-Answer = Callable[["Server", dict[str, Any]], Awaitable[dict[str, Any]]]
 
 
 def normalised(name: str) -> str:
@@ -74,10 +74,15 @@ class Server:
     """A server under the name that the session knows it by."""
 
     def __init__(
-        self, session: Session, name: str, config: dict[str, Any], source: str, elicit: Answer
+        self,
+        state: SessionState,
+        elicitation: Elicitation,
+        name: str,
+        config: dict[str, Any],
+        source: str,
     ) -> None:
-        self._session = session
-        self._elicit = elicit
+        self._state = state
+        self._elicitation = elicitation
         self.name = name
         self.config = config
         self.source = "sdk" if config["type"] == "sdk" else source
@@ -129,10 +134,10 @@ class Server:
 
     async def _open(self) -> Channel:
         if self.is_in_host:
-            return HostChannel(self._session.outlet, self.name)
+            return HostChannel(self._state.outlet, self.name)
         if self.config["type"] != "stdio":
             raise McpFailure(UNREACHABLE)
-        environment = {**self._session.environment, **self.config.get("env", {})}
+        environment = {**self._state.environment, **self.config.get("env", {})}
         command = [self.config["command"], *self.config.get("args", [])]
         return await ProcessChannel.start(command, environment, self.receive, self._lost)
 
@@ -224,9 +229,9 @@ class Server:
         body: dict[str, Any]
         match method:
             case "elicitation/create":
-                body = {"result": await self._elicit(self, params)}
+                body = {"result": await self._elicitation.elicit(self.name, params)}
             case "roots/list":
-                body = {"result": {"roots": [{"uri": f"file://{self._session.original_cwd}"}]}}
+                body = {"result": {"roots": [{"uri": f"file://{self._state.original_cwd}"}]}}
             case "ping":
                 body = {"result": {}}
             case _:

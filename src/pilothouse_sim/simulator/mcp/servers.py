@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 from pilothouse_sim.simulator import facts
 from pilothouse_sim.simulator.mcp.channels import McpFailure
 from pilothouse_sim.simulator.mcp.config import complete, configured
-from pilothouse_sim.simulator.mcp.eliciting import elicit
+from pilothouse_sim.simulator.mcp.eliciting import Elicitation
 from pilothouse_sim.simulator.mcp.resources import RESOURCE_TOOLS
 from pilothouse_sim.simulator.mcp.results import Reader
 from pilothouse_sim.simulator.mcp.server import Server, Tool
 from pilothouse_sim.simulator.tools.base import ToolFailure, ToolOutcome
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.controls.base import Asked
-    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.activity import SessionActivity
+    from pilothouse_sim.simulator.hooks.calling import Hooks
+    from pilothouse_sim.simulator.state import SessionState
 
 __all__ = ["McpServers"]
 
@@ -25,8 +26,9 @@ __all__ = ["McpServers"]
 class McpServers:
     """The session's MCP servers and their tools."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, state: SessionState, hooks: Hooks, activity: SessionActivity) -> None:
+        self._state = state
+        self._elicitation = Elicitation(state.outlet, hooks, activity)
         self._servers: dict[str, Server] = {}
         self._set: set[str] = set()
         """The servers that the client set while the session ran."""
@@ -37,8 +39,8 @@ class McpServers:
 
     def start(self) -> None:
         """Starts the processes that the command line and the project name."""
-        launch, cwd = self._session.launch, self._session.cwd
-        found = configured(launch, cwd, self._session.environment)
+        state = self._state
+        found = configured(state.launch, state.cwd, state.environment)
         for name, (config, source) in found.items():
             server = self._add(name, config, source)
             if not server.is_in_host:
@@ -76,7 +78,7 @@ class McpServers:
         await asyncio.gather(*(server.aclose() for server in self._servers.values()))
 
     def _add(self, name: str, config: dict[str, Any], source: str) -> Server:
-        server = Server(self._session, name, complete(config), source, self._elicit)
+        server = Server(self._state, self._elicitation, name, complete(config), source)
         self._servers[name] = server
         return server
 
@@ -84,9 +86,6 @@ class McpServers:
         task = asyncio.create_task(server.connect())
         self._greeting.add(task)
         task.add_done_callback(self._greeting.discard)
-
-    async def _elicit(self, server: Server, params: dict[str, Any]) -> dict[str, Any]:
-        return await elicit(self._session, server.name, params)
 
     # Tools
 
@@ -138,9 +137,9 @@ class McpServers:
         return self._reader(tool).outcome(result)
 
     def _reader(self, tool: Tool) -> Reader:
-        session = self._session
-        folder = facts.project_folder(session.config_dir, session.original_cwd)
-        place = folder / session.session_id / "tool-results"
+        state = self._state
+        folder = facts.project_folder(state.config_dir, state.original_cwd)
+        place = folder / state.session_id / "tool-results"
         return Reader(tool.server.name, tool.name, tool.full_name, place)
 
     def cancel_calls(self) -> None:
@@ -179,16 +178,16 @@ class McpServers:
         return [server.report() for server in self._servers.values()]
 
     async def reconnect(self, name: str) -> None:
-        """Connects a server again."""
+        """Connects a server again; raises `McpFailure`, as all that the client asks for do."""
         server = self._find(name)
         if server.is_in_host:
-            raise _refused("SDK servers should be handled in print.ts")
+            raise McpFailure("SDK servers should be handled in print.ts")
         if self._greeting:
             await asyncio.wait(self._greeting)
         await server.aclose()
         await server.connect()
         if server.status == "failed":
-            raise _refused(server.error or "Connection failed")
+            raise McpFailure(server.error or "Connection failed")
 
     async def toggle(self, name: str, *, enabled: bool) -> None:
         """Turns a server on or off."""
@@ -215,23 +214,19 @@ class McpServers:
         errors = {server.name: server.error for server in new if server.error}
         return {"added": added, "removed": removed, "errors": errors}
 
-    async def call_for_client(self, tool: str, asked: Asked) -> dict[str, Any]:
+    async def call_for_client(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         """Calls `mcp__server__tool` of a connected server for the client."""
         server = self._server_of(tool)
         # Whether there is such a tool is left to the server.
         found = self._tools().get(tool) or Tool(server, tool.split("__", 2)[2], {})
-        arguments: dict[str, Any] = asked.get("arguments") or {}
-        try:
-            return await server.call(found, arguments, {})
-        except McpFailure as failure:
-            raise _refused(str(failure)) from None
+        return await server.call(found, arguments, {})
 
     def _server_of(self, tool: str) -> Server:
         name = tool.split("__")[1]
         server = self._find(name)
         if server.is_in_host:
             words = "mcp_call does not support SDK MCP servers. SDK servers are caller-provided"
-            raise _refused(f"{words} — invoke {name} directly.")
+            raise McpFailure(f"{words} — invoke {name} directly.")
         return server
 
     def receive(self, server: str, message: dict[str, Any]) -> None:
@@ -241,7 +236,7 @@ class McpServers:
 
     def _find(self, name: str) -> Server:
         if name not in self._servers:
-            raise _refused(f"Server not found: {name}")
+            raise McpFailure(f"Server not found: {name}")
         return self._servers[name]
 
 
@@ -249,10 +244,3 @@ def _display_name(name: str) -> str:
     """A tool's name for people: `mcp__calc__look_up` is `Look Up`."""
     words = name.split("__", 2)[-1].replace("_", " ")
     return re.sub(r"\b\w", lambda letter: letter[0].upper(), words)
-
-
-def _refused(words: str) -> Exception:
-    # Controls build on this module's servers, so this cannot be imported at the top.
-    from pilothouse_sim.simulator.controls.base import Refused
-
-    return Refused(words)

@@ -1,4 +1,4 @@
-"""Work that goes on beside the turns: commands in the background and sub-agents.
+"""Work that goes on beside the turns, as the client and the model are told of it.
 
 Each is a task with an id. The client is told when the list of tasks changes, when one starts, goes
 on and ends; the model is told of an end by a turn of its own.
@@ -8,29 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field, to_builtins
 
 from pilothouse_sim.simulator.clock import now_ms
-from pilothouse_sim.simulator.endings import Aborted
-from pilothouse_sim.simulator.prompts import Prompt
-from pilothouse_sim.simulator.talk import Talk
-from pilothouse_sim.simulator.tally import Tally
-from pilothouse_sim.simulator.tools import bash
-from pilothouse_sim.simulator.tools.base import ToolFailure, ToolOutcome, refused
-from pilothouse_sim.simulator.tools.ids import agent_id, run_id
+from pilothouse_sim.simulator.tools.base import refused
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pilothouse_sim.simulator.session import Session
-    from pilothouse_sim.simulator.tool_use import Call
+    from pilothouse_sim.simulator.outlet import Outlet
+    from pilothouse_sim.simulator.tally import Tally
     from pilothouse_sim.simulator.tools.command import Command
 
-__all__ = ["Task", "Tasks"]
+__all__ = ["AgentNumbers", "Notice", "Progress", "Task", "Tasks"]
 
-_WISHES: dict[Any, str] = {True: "background", False: "foreground"}
+Notice = dict[str, Any]
+"""What a turn of its own tells the model: `text`, and its `origin`."""
 
 
 class AgentNumbers(Struct, kw_only=True):
@@ -61,7 +57,6 @@ class Task:
         self.kind = kind
         self.description = description
         self.tool_use_id = tool_use_id
-        self.command = ""
         self.command = description
         self.output: Path | None = None
         self.about: dict[str, Any] = {}
@@ -78,15 +73,23 @@ class Task:
         """The task in a list of tasks."""
         return {**self.ids, "task_type": self.kind, **self.about, "description": self.description}
 
+    def hook_entry(self) -> dict[str, Any]:
+        """The task as Stop hooks are told of it."""
+        entry = {"id": self.id, "status": self.status, "description": self.description}
+        if self.kind == "local_agent":
+            return entry | {"type": "subagent", "agent_type": self.about["subagent_type"]}
+        return entry | {"type": "shell", "command": self.command}
+
 
 class Tasks:
-    """The session's background work."""
+    """The session's background work; `notify` gets the news that the model is to hear."""
 
-    def __init__(self, session: Session) -> None:
-        self._session = session
+    def __init__(self, outlet: Outlet, notify: Callable[[Notice], None]) -> None:
+        self._outlet = outlet
+        self._notify = notify
         self._tasks: dict[str, Task] = {}
         self._finished: dict[str, Task] = {}
-        self._numbers = AgentNumbers()
+        self.numbers = AgentNumbers()
 
     @property
     def has_agents(self) -> bool:
@@ -100,7 +103,7 @@ class Tasks:
 
     def statistics(self) -> dict[str, Any]:
         """The `subagent_stats` of a result."""
-        return to_builtins(self._numbers)
+        return to_builtins(self.numbers)
 
     def find(self, task_id: str) -> Task | None:
         """The task of this id, at work or done."""
@@ -118,8 +121,7 @@ class Tasks:
         task = Task(command.task_id, command.run_id, "local_bash", description, command.tool_use_id)
         task.command = command.command
         task.output = command.output_path
-        task.command = command.command
-        self._start(task)
+        self.start(task)
         task.work = asyncio.create_task(self._watch(task, command))
 
     async def _watch(self, task: Task, command: Command) -> None:
@@ -133,52 +135,9 @@ class Tasks:
             command.forget(output=False)
         status = "failed" if code else "completed"
         words = f"failed with exit code {code}" if code else "completed (exit code 0)"
-        self._end(task, status, f'Background command "{task.description}" {words}')
+        self.end(task, status, f'Background command "{task.description}" {words}')
 
-    # Sub-agents
-
-    def launch_agent(self, call: Call, arguments: dict[str, Any]) -> ToolOutcome:
-        """Sends a sub-agent off and says so."""
-        kind = arguments.get("subagent_type") or "general-purpose"
-        if kind not in self._session.agent_names():
-            known = ", ".join(self._session.agent_names())
-            raise ToolFailure(f"Agent type '{kind}' not found. Available agents: {known}")
-        task = Task(agent_id(), run_id(), "local_agent", arguments["description"], call.id)
-        task.about = {"subagent_type": kind}
-        task.output = bash.tasks_folder(self._session.place) / f"{task.id}.output"
-        self._count(arguments, kind)
-        self._start(task, spawn_depth=1, prompt=arguments["prompt"])
-        task.work = asyncio.create_task(self._work(task, arguments["prompt"]))
-        return _launched(task, arguments, self._session.model_name)
-
-    def _count(self, arguments: dict[str, Any], kind: str) -> None:
-        numbers, wish = self._numbers, arguments.get("run_in_background")
-        numbers.spawned += 1
-        numbers.started_in_background += 1
-        numbers.max_depth = 1
-        numbers.requested[_WISHES.get(wish, "unset")] += 1
-        numbers.by_type[kind] = numbers.by_type.get(kind, 0) + 1
-
-    async def _work(self, task: Task, prompt: str) -> None:
-        labels = {
-            "parent_tool_use_id": task.tool_use_id,
-            "agent_id": task.id,
-            **task.about,
-            "task_description": task.description,
-        }
-        talk, tally = Talk(self._session, labels, is_main=False), Tally()
-        talk.progress = Progress(self._session, task, tally)
-        talk.add("user", prompt)
-        self._session.transcript.prompt(talk, Prompt(content=prompt))
-        try:
-            await self._session.hooks.agent_started(talk)
-            await talk.converse(tally)
-        except (Aborted, asyncio.CancelledError):
-            return
-        self._numbers.completed += 1
-        self._end(task, "completed", tally.last_text, usage=talk.progress.usage())
-
-    # Both
+    # Any task
 
     async def stop(self, task_id: str, *, by: str = "user") -> Task | None:
         """Ends a task and says so; the model is not told, and None when there is no such task."""
@@ -186,7 +145,7 @@ class Tasks:
         if task is None or task.work is None:
             return None
         if task.kind == "local_agent":
-            self._numbers.killed[by] += 1
+            self.numbers.killed[by] += 1
         self._tell_end(task, "stopped", task.description)
         task.work.cancel()
         await asyncio.gather(task.work, return_exceptions=True)
@@ -211,10 +170,11 @@ class Tasks:
             work.cancel()
         await asyncio.gather(*works, return_exceptions=True)
 
-    def _start(self, task: Task, **extra: Any) -> None:
+    def start(self, task: Task, **extra: Any) -> None:
+        """Lists a task, and tells the client that it began."""
         self._tasks[task.id] = task
-        self._list()
-        self._session.outlet.system(
+        self.tell_list()
+        self._outlet.system(
             "task_started",
             **task.ids,
             tool_use_id=task.tool_use_id,
@@ -225,15 +185,16 @@ class Tasks:
             **extra,
         )
 
-    def _end(self, task: Task, status: str, summary: str, **extra: Any) -> None:
+    def end(self, task: Task, status: str, summary: str, **extra: Any) -> None:
+        """Tells the client and the model that a task is over."""
         self._tell_end(task, status, summary, **extra)
-        self._session.turns.notify(_notice(task, status, summary))
+        self._notify(_notice(task, status, summary))
 
     def _tell_end(self, task: Task, status: str, summary: str, **extra: Any) -> None:
         del self._tasks[task.id]
         self._finished[task.id] = task
         task.status = status
-        outlet = self._session.outlet
+        outlet = self._outlet
         wire = "killed" if status == "stopped" else status
         outlet.system("task_updated", **task.ids, patch={"status": wire, "end_time": now_ms()})
         outlet.system(
@@ -245,18 +206,19 @@ class Tasks:
             summary=summary,
             **extra,
         )
-        self._list()
+        self.tell_list()
 
-    def _list(self) -> None:
+    def tell_list(self) -> None:
+        """Tells the client which tasks are at work."""
         tasks = [task.listing() for task in self._tasks.values()]
-        self._session.outlet.system("background_tasks_changed", tasks=tasks)
+        self._outlet.system("background_tasks_changed", tasks=tasks)
 
 
 class Progress:
     """Tells the client how a sub-agent gets on."""
 
-    def __init__(self, session: Session, task: Task, tally: Tally) -> None:
-        self._session = session
+    def __init__(self, outlet: Outlet, task: Task, tally: Tally) -> None:
+        self._outlet = outlet
         self._task = task
         self._tally = tally
         self._tool_uses = 0
@@ -265,7 +227,7 @@ class Progress:
     def called(self, name: str, arguments: dict[str, Any]) -> None:
         """Tells of a tool the agent calls."""
         self._tool_uses += 1
-        self._session.outlet.system(
+        self._outlet.system(
             "task_progress",
             **self._task.ids,
             tool_use_id=self._task.tool_use_id,
@@ -291,28 +253,7 @@ def _activity(name: str, arguments: dict[str, Any]) -> str:
     return name
 
 
-def _launched(task: Task, arguments: dict[str, Any], model: str) -> ToolOutcome:
-    words = (
-        f"Async agent launched successfully. agentId: {task.id}. It works in the background; "
-        f"you will be notified when it completes. output_file: {task.output}"
-    )
-    return ToolOutcome(
-        content=[{"type": "text", "text": words}],
-        result={
-            "isAsync": True,
-            "status": "async_launched",
-            "agentId": task.id,
-            "description": task.description,
-            "resolvedModel": model,
-            "prompt": arguments["prompt"],
-            "outputFile": str(task.output),
-            "canReadOutputFile": True,
-            "canContinueAgent": True,
-        },
-    )
-
-
-def _notice(task: Task, status: str, summary: str) -> dict[str, Any]:
+def _notice(task: Task, status: str, summary: str) -> Notice:
     text = (
         f"<task-notification>\n<task-id>{task.id}</task-id>\n"
         f"<tool-use-id>{task.tool_use_id}</tool-use-id>\n<output-file>{task.output}</output-file>\n"
