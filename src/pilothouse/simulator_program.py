@@ -15,7 +15,7 @@ __all__ = ["RECORDER", "write_simulator"]
 # Neither needs an installed console script, nor finds another package of that name in the folder
 # where it is started.
 _SIMULATOR: Final = "from pilothouse_sim.simulator.main import main; raise SystemExit(main())"
-RECORDER: Final = (sys.executable, "-P", "-m", "pilothouse_sim.recording")
+RECORDER: Final = (sys.executable, "-P", "-m", "pilothouse_sim.recorder")
 """The command that records a CLI's session as a cassette."""
 
 

@@ -28,7 +28,7 @@ from typing import Final, Literal
 import msgspec
 from msgspec import Raw, Struct
 
-from pilothouse_sim.rewriting import decodes
+from pilothouse_sim.line_strings import decodes
 
 __all__ = [
     "Cassette",

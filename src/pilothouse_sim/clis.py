@@ -327,5 +327,5 @@ class RecordedCLI(_CLI):
 
     def _recorder(self, binary: Path) -> list[str]:
         self._taken.parent.mkdir(exist_ok=True)
-        recorder = [sys.executable, "-P", "-m", "pilothouse_sim.recording"]
+        recorder = [sys.executable, "-P", "-m", "pilothouse_sim.recorder"]
         return [*recorder, "--to", str(self._taken), "--", str(binary)]

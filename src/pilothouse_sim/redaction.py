@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, cast
 
-from pilothouse_sim.rewriting import encoded_path, path_changer, rewrite_strings
+from pilothouse_sim.line_strings import encoded_path, path_changer, rewrite_strings
 
 __all__ = ["HOME", "RULES", "STAND_IN", "Redactor", "Rule"]
 

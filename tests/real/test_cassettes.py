@@ -13,9 +13,9 @@ from pilothouse import Allow, Answers, Client, Hooks, Options, ToolServer, tool
 from pilothouse.protocol import PreToolUseHookInput
 from pilothouse.protocol.wire import Kept
 from pilothouse_sim.cassettes import Cassette, read
+from pilothouse_sim.line_strings import encoded_path
 from pilothouse_sim.real_cli import environment
-from pilothouse_sim.recording import write_launcher
-from pilothouse_sim.rewriting import encoded_path
+from pilothouse_sim.recorder import write_launcher
 from pilothouse_sim.scenario import AnyReply, reply
 from pilothouse_sim.scenario import tool as call
 from pilothouse_sim.simulator.cassette import write_player

@@ -22,8 +22,8 @@ from pilothouse_sim.cassettes import (
     free_name,
     read,
 )
+from pilothouse_sim.line_strings import encoded_path, path_changer, rewrite_strings
 from pilothouse_sim.redaction import Redactor
-from pilothouse_sim.rewriting import encoded_path, path_changer, rewrite_strings
 from pilothouse_sim.simulator.cassette import play
 from pilothouse_sim.simulator.replay.actions import End, Write
 from pilothouse_sim.simulator.replay.names import Place

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pilothouse_sim.recording import _argument  # pyright: ignore[reportPrivateUsage]
+from pilothouse_sim.recorder import _argument  # pyright: ignore[reportPrivateUsage]
 from pilothouse_sim.redaction import Redactor
 
 

@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pilothouse_sim.simulator.endings import Aborted
 from pilothouse_sim.simulator.prompts import Prompt
-from pilothouse_sim.simulator.tally import Tally
+from pilothouse_sim.simulator.tally import Aborted, Tally
 from pilothouse_sim.simulator.tasks import Progress, Task
 from pilothouse_sim.simulator.tools.base import ToolFailure, ToolOutcome
 from pilothouse_sim.simulator.tools.bash import tasks_folder
@@ -16,9 +15,9 @@ from pilothouse_sim.simulator.tools.ids import agent_id, run_id
 from pilothouse_sim.simulator.transcript import Thread
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.hooks.calling import Hooks
+    from pilothouse_sim.simulator.agent_loop import Talk
+    from pilothouse_sim.simulator.hooks.session import Hooks
     from pilothouse_sim.simulator.state import SessionState
-    from pilothouse_sim.simulator.talk import Talk
     from pilothouse_sim.simulator.tasks import Tasks
     from pilothouse_sim.simulator.tool_calls import Call
     from pilothouse_sim.simulator.transcript import Transcript

@@ -7,10 +7,10 @@ import time
 from typing import TYPE_CHECKING, Final
 
 from pilothouse_sim.simulator import refusals
-from pilothouse_sim.simulator.endings import Aborted, Ending
 from pilothouse_sim.simulator.model import ApiFailed, StreamBroken
-from pilothouse_sim.simulator.speaker import Speaker, Spoken
+from pilothouse_sim.simulator.reply_writer import Speaker, Spoken
 from pilothouse_sim.simulator.synthetic import say_failure, synthetic
+from pilothouse_sim.simulator.tally import Aborted, Ending
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable

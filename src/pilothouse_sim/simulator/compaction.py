@@ -20,7 +20,7 @@ from pilothouse_sim.simulator.prompts import words_of
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.conversation import Conversation
-    from pilothouse_sim.simulator.hooks.calling import Hooks
+    from pilothouse_sim.simulator.hooks.session import Hooks
     from pilothouse_sim.simulator.model_requests import ModelRequests
     from pilothouse_sim.simulator.state import SessionState
     from pilothouse_sim.simulator.tally import Tally

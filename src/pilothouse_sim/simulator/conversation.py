@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pilothouse_sim.simulator.clock import timestamp
-from pilothouse_sim.simulator.launching import system_prompt
 from pilothouse_sim.simulator.prompts import words_of
 
 if TYPE_CHECKING:
+    from pilothouse_sim.simulator.flags import Launch
     from pilothouse_sim.simulator.mcp import McpServers
     from pilothouse_sim.simulator.prompts import Prompt
     from pilothouse_sim.simulator.state import SessionState
@@ -37,7 +38,7 @@ class Conversation:
         self.is_main = thread.is_main
         self.partial = thread.is_main and state.launch.include_partial_messages
         self.messages: list[dict[str, Any]] = []
-        self.system = system_prompt(state.launch) if thread.is_main else ""
+        self.system = _system_prompt(state.launch) if thread.is_main else ""
         self.tokens = 0
         """The size of the conversation, by the last reply's account."""
         self.dropped = 0
@@ -123,3 +124,15 @@ class Conversation:
             "user", message=message, **self.thread.labels, timestamp=timestamp(), **extra
         )
         self._transcript.user(self.thread, message, own, extra)
+
+
+def _system_prompt(launch: Launch) -> str:
+    """What the command line tells the model before anything is said."""
+    own = _read(launch.system_prompt, launch.system_prompt_file)
+    return "\n".join(
+        filter(None, (own, _read(launch.append_system_prompt, launch.append_system_prompt_file)))
+    )
+
+
+def _read(words: str | None, file: str | None) -> str:
+    return words or (Path(file).read_text() if file else "")

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, convert
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.ends import End, Listener
+    from pilothouse_sim.simulator.wire_ends import End, Listener
 
 __all__ = ["BadFault", "Faults", "FaultyEnd"]
 

@@ -19,7 +19,7 @@ from pilothouse_sim.simulator.flags import BadFlag, Launch, parse
 
 if TYPE_CHECKING:
     from pilothouse_sim.scenario import Script
-    from pilothouse_sim.simulator.ends import End
+    from pilothouse_sim.simulator.wire_ends import End
 
 __all__ = ["main"]
 
@@ -66,8 +66,8 @@ def _replay(path: Path, words: list[str], launch: Launch) -> int:
 
 def _simulate(launch: Launch) -> int:
     from pilothouse_sim.scenario import ScenarioError
-    from pilothouse_sim.simulator.checks import check
     from pilothouse_sim.simulator.faults import BadFault
+    from pilothouse_sim.simulator.launch_checks import check
 
     check(launch)
     try:
@@ -100,7 +100,7 @@ async def _run(launch: Launch, script: Script) -> int:
 
 
 def _end(launch: Launch) -> End:
-    from pilothouse_sim.simulator.ends import StdioEnd
+    from pilothouse_sim.simulator.wire_ends import StdioEnd
 
     end: End = StdioEnd()
     if launch.sdk_url:
@@ -108,7 +108,7 @@ def _end(launch: Launch) -> End:
 
         end = SdkUrlEnd(launch.sdk_url, environment=os.environ)
     elif launch.input_format != "stream-json":
-        from pilothouse_sim.simulator.printing import PrintEnd
+        from pilothouse_sim.simulator.print_mode import PrintEnd
 
         end = PrintEnd(launch, end)
     faults = os.environ.get("PILOTHOUSE_FAULTS")

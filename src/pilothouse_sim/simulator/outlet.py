@@ -9,7 +9,7 @@ from typing import Any
 from pilothouse.protocol.connection import Connection
 from pilothouse.protocol.control import ControlResponse
 from pilothouse.protocol.control_requests import UntypedRequest
-from pilothouse_sim.simulator.ends import End
+from pilothouse_sim.simulator.wire_ends import End
 
 __all__ = ["ClientGone", "ClientRefused", "Message", "Outlet", "new_id"]
 

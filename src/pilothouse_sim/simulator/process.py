@@ -10,17 +10,17 @@ import sys
 from typing import TYPE_CHECKING
 
 from pilothouse.protocol.connection import Connection, Role
-from pilothouse_sim.simulator import resuming
+from pilothouse_sim.simulator import resume
+from pilothouse_sim.simulator.client_input import BadInput, Reception
 from pilothouse_sim.simulator.outlet import Outlet, new_id
-from pilothouse_sim.simulator.printing import NoPrompt
-from pilothouse_sim.simulator.reception import BadInput, Reception
+from pilothouse_sim.simulator.print_mode import NoPrompt
 from pilothouse_sim.simulator.session import Session
 from pilothouse_sim.simulator.turns import Turns
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.ends import End
     from pilothouse_sim.simulator.flags import Launch
     from pilothouse_sim.simulator.model import Model
+    from pilothouse_sim.simulator.wire_ends import End
 
 __all__ = ["run"]
 
@@ -32,13 +32,13 @@ async def run(launch: Launch, end: End, model: Model) -> int:
     """Serves one client until it goes, and returns the exit code."""
     connection = Connection(Role.CLI, new_request_id=new_id)
     try:
-        past = resuming.find(launch, os.environ)
-    except resuming.NothingToResume as refusal:
+        past = resume.find(launch, os.environ)
+    except resume.NothingToResume as refusal:
         return await _refuse(refusal, connection, end, launch)
-    outlet = Outlet(connection, end, resuming.own_id(launch, past))
+    outlet = Outlet(connection, end, resume.own_id(launch, past))
     session = Session(launch, os.environ, outlet, model)
     if past is not None:
-        resuming.restore(session, past)
+        resume.restore(session, past)
     reception = Reception(session)
     ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     _heed_signals(session, ended)
@@ -80,11 +80,11 @@ async def _close(end: End, *, patiently: bool) -> None:
 
 
 async def _refuse(
-    refusal: resuming.NothingToResume, connection: Connection, end: End, launch: Launch
+    refusal: resume.NothingToResume, connection: Connection, end: End, launch: Launch
 ) -> int:
     if launch.output_format == "stream-json":
         await end.start(_Deaf())
-        resuming.refuse(Outlet(connection, end, refusal.session_id), refusal)
+        resume.refuse(Outlet(connection, end, refusal.session_id), refusal)
         await end.aclose()
     sys.stderr.write(f"{refusal}\n")
     return 1

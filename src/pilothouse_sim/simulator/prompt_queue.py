@@ -15,7 +15,7 @@ from pilothouse_sim.simulator.invocations import is_command
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.activity import SessionActivity
     from pilothouse_sim.simulator.conversation import Conversation
-    from pilothouse_sim.simulator.hooks.calling import Hooks
+    from pilothouse_sim.simulator.hooks.session import Hooks
     from pilothouse_sim.simulator.mcp import McpServers
     from pilothouse_sim.simulator.outlet import Outlet
     from pilothouse_sim.simulator.prompts import Prompt

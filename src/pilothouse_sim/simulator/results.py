@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 from pilothouse_sim.simulator.clock import now_ms
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.endings import Ending
     from pilothouse_sim.simulator.state import SessionState
-    from pilothouse_sim.simulator.tally import Tally
+    from pilothouse_sim.simulator.tally import Ending, Tally
     from pilothouse_sim.simulator.tasks import Tasks
 
 __all__ = ["Results"]

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 
 from pilothouse_sim.simulator import facts
 from pilothouse_sim.simulator.activity import SessionActivity
+from pilothouse_sim.simulator.agent_loop import Talk
 from pilothouse_sim.simulator.agents import Agents
 from pilothouse_sim.simulator.checkpoints import Checkpoints
 from pilothouse_sim.simulator.compaction import Compaction
 from pilothouse_sim.simulator.conversation import Conversation
-from pilothouse_sim.simulator.hooks.calling import Hooks
+from pilothouse_sim.simulator.hooks.session import Hooks
 from pilothouse_sim.simulator.hooks.tools import ToolHooks
 from pilothouse_sim.simulator.mcp import McpServers
 from pilothouse_sim.simulator.model_requests import ModelRequests
@@ -25,7 +26,6 @@ from pilothouse_sim.simulator.prompt_queue import CurrentWork, PromptQueue
 from pilothouse_sim.simulator.results import Results
 from pilothouse_sim.simulator.state import SessionState
 from pilothouse_sim.simulator.structured import Structure
-from pilothouse_sim.simulator.talk import Talk
 from pilothouse_sim.simulator.tasks import Tasks
 from pilothouse_sim.simulator.tool_permissions import ToolPermissions
 from pilothouse_sim.simulator.tool_use import ToolParts

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from pilothouse_sim.simulator import customs
+from pilothouse_sim.simulator import user_extensions
 from pilothouse_sim.simulator.clock import timestamp
 from pilothouse_sim.simulator.compaction import TOO_SHORT, TooShort
 from pilothouse_sim.simulator.invocations import OWN_LINES, UNAVAILABLE, find
@@ -25,11 +25,11 @@ from pilothouse_sim.simulator.synthetic import synthetic
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.compaction import Compacted
-    from pilothouse_sim.simulator.customs import Custom
     from pilothouse_sim.simulator.invocations import Invocation
     from pilothouse_sim.simulator.prompts import Prompt
     from pilothouse_sim.simulator.session import Session
     from pilothouse_sim.simulator.tally import Tally
+    from pilothouse_sim.simulator.user_extensions import Custom
 
 __all__ = ["expand", "run"]
 
@@ -62,12 +62,12 @@ async def expand(session: Session, prompt: Prompt) -> Prompt:
 
 def _custom(session: Session, name: str) -> Custom | None:
     sources = session.state.launch.setting_sources
-    known = customs.own_commands(session.state.cwd, session.state.config_dir, sources)
+    known = user_extensions.own_commands(session.state.cwd, session.state.config_dir, sources)
     return next((each for each in known if each.name == name), None)
 
 
 def _filled(path: Path, args: str) -> str:
-    _, text = customs.read_front_matter(path)
+    _, text = user_extensions.read_front_matter(path)
     words = args.split()
     if "$ARGUMENTS" not in text and not re.search(r"\$\d", text):
         return f"{text}\n\nARGUMENTS: {args}" if args else text

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
-from pilothouse_sim.simulator import customs, facts
+from pilothouse_sim.simulator import facts, user_extensions
 from pilothouse_sim.simulator.clock import timestamp
 from pilothouse_sim.simulator.json_schema import read_schema
-from pilothouse_sim.simulator.launching import permissions_at_launch
+from pilothouse_sim.simulator.launch_permissions import permissions_at_launch
 from pilothouse_sim.simulator.ledger import Ledger
 from pilothouse_sim.simulator.outlet import new_id
 from pilothouse_sim.simulator.permissions import persist
@@ -111,13 +111,13 @@ class SessionState:
     def gather_customs(self) -> None:
         """Looks again which commands, skills, agents and plugins there are."""
         launch = self.launch
-        self.catalog = customs.gather(
+        self.catalog = user_extensions.gather(
             cwd=self.cwd,
             config_dir=self.config_dir,
             environment=self.environment,
             sources=launch.setting_sources,
             plugin_dirs=launch.plugin_dir,
-            agents=self.options.get("agents") or customs.read_agents(launch.agents),
+            agents=self.options.get("agents") or user_extensions.read_agents(launch.agents),
         )
 
     def follow_shell(self) -> None:

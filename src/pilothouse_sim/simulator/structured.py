@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from pilothouse_sim.simulator.endings import Ending
 from pilothouse_sim.simulator.json_schema import Schema, misfits
+from pilothouse_sim.simulator.tally import Ending
 from pilothouse_sim.simulator.tools.base import ToolFailure, ToolOutcome
 
 if TYPE_CHECKING:

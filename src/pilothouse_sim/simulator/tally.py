@@ -1,13 +1,15 @@
-"""What one turn has come to so far: the numbers and texts its result will carry."""
+"""What one turn has come to so far, and how it ended: what its result will say."""
 
 from __future__ import annotations
 
 import time
 from typing import Any
 
+from msgspec import Struct
+
 from pilothouse_sim.simulator.ledger import Spent
 
-__all__ = ["Tally"]
+__all__ = ["Aborted", "Ending", "Tally"]
 
 
 class Tally:
@@ -64,3 +66,23 @@ class Tally:
     def elapsed_ms(self) -> int:
         """How long the turn has taken."""
         return int((time.monotonic() - self.started) * 1000)
+
+
+class Ending(Struct, frozen=True, kw_only=True):
+    """How a turn ended, as its result says it."""
+
+    reason: str = "completed"
+    subtype: str = "success"
+    is_error: bool = False
+    errors: list[str] | None = None
+    extra: dict[str, Any] = {}
+    error: str = ""
+    """The kind of API error that ended it."""
+
+
+class Aborted(Exception):
+    """The turn was interrupted; the lines that say so are written."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.endings import Ending
-    from pilothouse_sim.simulator.tally import Tally
+    from pilothouse_sim.simulator.tally import Ending, Tally
     from pilothouse_sim.simulator.transcript import Thread
 
 __all__ = ["Call", "CallBatch", "Deferred", "Interrupting", "Permit", "Refusal"]

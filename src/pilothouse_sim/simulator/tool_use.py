@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from pilothouse_sim.simulator.endings import Ending
+from pilothouse_sim.simulator.tally import Ending
 from pilothouse_sim.simulator.tool_calls import Call, CallBatch, Deferred, Permit, Refusal
 from pilothouse_sim.simulator.tools.base import ToolFailure, ToolOutcome
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.conversation import Conversation
-    from pilothouse_sim.simulator.hooks.calling import Hooks
+    from pilothouse_sim.simulator.hooks.session import Hooks
     from pilothouse_sim.simulator.hooks.tools import ToolHooks
     from pilothouse_sim.simulator.structured import Structure
     from pilothouse_sim.simulator.tally import Tally

@@ -13,11 +13,10 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
 from pilothouse_sim.simulator import slash
-from pilothouse_sim.simulator.endings import Aborted, Ending
 from pilothouse_sim.simulator.invocations import is_command, is_local
 from pilothouse_sim.simulator.outlet import new_id
 from pilothouse_sim.simulator.prompts import Prompt
-from pilothouse_sim.simulator.tally import Tally
+from pilothouse_sim.simulator.tally import Aborted, Ending, Tally
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.hooks.verdicts import Submitted

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from pilothouse_sim.scenario import AnyReply, Scenario, Script
-from pilothouse_sim.simulator.ends import Listener
 from pilothouse_sim.simulator.flags import parse
 from pilothouse_sim.simulator.model import Model
 from pilothouse_sim.simulator.process import run
+from pilothouse_sim.simulator.wire_ends import Listener
 
 Message = dict[str, Any]
 Answers = dict[str, Callable[[Message], Any]]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pilothouse_sim.simulator import customs, facts
+from pilothouse_sim.simulator import facts, user_extensions
 from pilothouse_sim.simulator.settings import Settings, chosen_model, merge
 
 QUIET = {
@@ -147,7 +147,7 @@ def test_what_users_keep_in_files_is_offered(tmp_path: Path) -> None:
     write(cwd / ".claude/output-styles/p.md", "---\nname: Pirate\n---\nArr.")
     write(plugin / ".claude-plugin/plugin.json", '{"name": "rig", "version": "1.0.0"}')
     write(plugin / "commands/one.md", "one thing")
-    found = customs.gather(
+    found = user_extensions.gather(
         cwd=cwd, config_dir=user, environment=QUIET, plugin_dirs=[str(plugin)], agents={"Abe": {}}
     )
     assert [each["name"] for each in found.commands][:6] == [

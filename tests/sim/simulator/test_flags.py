@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse_sim.simulator.customs import read_agents
 from pilothouse_sim.simulator.flags import BadFlag, parse
 from pilothouse_sim.simulator.mcp.config import configured
+from pilothouse_sim.simulator.user_extensions import read_agents
 
 
 @pytest.mark.parametrize(

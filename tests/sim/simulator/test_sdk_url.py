@@ -17,7 +17,7 @@ import pytest
 from pilothouse_sim.simulator.flags import BadFlag
 from pilothouse_sim.simulator.sdk_url import DIALECTS, Dialect, SdkUrlEnd, choose
 from pilothouse_sim.simulator.sdk_url.dialect import Backoff
-from pilothouse_sim.simulator.sdk_url.posting import post_url
+from pilothouse_sim.simulator.sdk_url.poster import post_url
 from tests.sim.simulator.harbour import CUT, DEADLINE, Harbour, Message, Visit
 
 TOKEN = {"CLAUDE_CODE_SESSION_ACCESS_TOKEN": "the-token"}

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from pilothouse_sim.simulator import customs, facts
-from pilothouse_sim.simulator.controls.base import Asked, Refused
-from pilothouse_sim.simulator.controls.ports import has_talked
+from pilothouse_sim.simulator import facts, user_extensions
+from pilothouse_sim.simulator.controls.base import Asked, Refused, has_talked
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.session import Session
@@ -130,13 +129,13 @@ def _skills(session: Session) -> dict[str, Any]:
     }
 
 
-def _own_commands(session: Session) -> list[customs.Custom]:
-    return customs.own_commands(
+def _own_commands(session: Session) -> list[user_extensions.Custom]:
+    return user_extensions.own_commands(
         session.state.cwd, session.state.config_dir, session.state.launch.setting_sources
     )
 
 
-def _own_skill(custom: customs.Custom) -> dict[str, Any]:
+def _own_skill(custom: user_extensions.Custom) -> dict[str, Any]:
     return {
         "name": custom.name,
         "source": f"{custom.label}Settings",
@@ -154,7 +153,7 @@ def _agents(session: Session) -> list[Category]:
             "path": str(each["path"]),
             "tokens": _estimate(each["description"]),
         }
-        for each in customs.own_agents(session.state.cwd, session.state.config_dir, sources)
+        for each in user_extensions.own_agents(session.state.cwd, session.state.config_dir, sources)
     ]
 
 

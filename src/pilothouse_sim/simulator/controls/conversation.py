@@ -7,8 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pilothouse_sim.simulator.controls.base import Asked, Handler, Refused, required
-from pilothouse_sim.simulator.controls.ports import read_object
+from pilothouse_sim.simulator.controls.base import Asked, Handler, Refused, read_object, required
 from pilothouse_sim.simulator.outlet import new_id
 from pilothouse_sim.simulator.tally import Tally
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any, Final
 
-from pilothouse_sim.simulator import customs, facts
+from pilothouse_sim.simulator import facts, user_extensions
 from pilothouse_sim.simulator.controls.base import Asked, Handler, Refused
 from pilothouse_sim.simulator.controls.context import get_context_usage
 from pilothouse_sim.simulator.controls.costs import get_session_cost, get_usage
@@ -217,12 +217,12 @@ def _memory_file(kind: str, path: Path, label: str, description: str) -> dict[st
 def get_skills_dialog(session: Session, _: Asked) -> dict[str, Any]:
     """The user's own skills and commands."""
     sources = session.state.launch.setting_sources
-    found = customs.own_commands(session.state.cwd, session.state.config_dir, sources)
+    found = user_extensions.own_commands(session.state.cwd, session.state.config_dir, sources)
     ordered = sorted(found, key=lambda each: (each.label, each.name))
     return {"skills": [_skill(each) for each in ordered]}
 
 
-def _skill(custom: customs.Custom) -> dict[str, Any]:
+def _skill(custom: user_extensions.Custom) -> dict[str, Any]:
     return {
         "name": custom.name,
         "display_name": custom.name,

@@ -10,12 +10,10 @@ from pilothouse_sim.simulator.controls.base import (
     Asked,
     Handler,
     Refused,
-    required,
-)
-from pilothouse_sim.simulator.controls.ports import (
     has_talked,
     note_command,
     open_requests,
+    required,
     state_of,
 )
 from pilothouse_sim.simulator.permissions import grant

@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
-from pilothouse_sim.simulator.endings import Ending
 from pilothouse_sim.simulator.hooks.verdicts import Hooked, contexts, replaced, spoken
 from pilothouse_sim.simulator.outlet import new_id
+from pilothouse_sim.simulator.tally import Ending
 from pilothouse_sim.simulator.tool_calls import Deferred, Permit, Refusal
 from pilothouse_sim.simulator.tools.base import ToolFailure, ToolOutcome
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.hooks.calling import Hooks
     from pilothouse_sim.simulator.hooks.outputs import Fired
+    from pilothouse_sim.simulator.hooks.session import Hooks
     from pilothouse_sim.simulator.mcp import McpServers
     from pilothouse_sim.simulator.permissions import Verdict
     from pilothouse_sim.simulator.state import SessionState

@@ -14,7 +14,7 @@ from pilothouse_sim.simulator import facts
 from pilothouse_sim.simulator.mcp.channels import Channel, HostChannel, McpFailure, ProcessChannel
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.mcp.eliciting import Elicitation
+    from pilothouse_sim.simulator.mcp.elicitation import Elicitation
     from pilothouse_sim.simulator.state import SessionState
 
 __all__ = ["Server", "Tool", "normalised"]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from pilothouse_sim.simulator import facts
 from pilothouse_sim.simulator.mcp.channels import McpFailure
 from pilothouse_sim.simulator.mcp.config import complete, configured
-from pilothouse_sim.simulator.mcp.eliciting import Elicitation
+from pilothouse_sim.simulator.mcp.elicitation import Elicitation
 from pilothouse_sim.simulator.mcp.resources import RESOURCE_TOOLS
 from pilothouse_sim.simulator.mcp.results import Reader
 from pilothouse_sim.simulator.mcp.server import Server, Tool
@@ -17,7 +17,7 @@ from pilothouse_sim.simulator.tools.base import ToolFailure, ToolOutcome
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.activity import SessionActivity
-    from pilothouse_sim.simulator.hooks.calling import Hooks
+    from pilothouse_sim.simulator.hooks.session import Hooks
     from pilothouse_sim.simulator.state import SessionState
 
 __all__ = ["McpServers"]

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from pilothouse_sim.cassettes import Header
-from pilothouse_sim.rewriting import path_changer, rewrite_strings
+from pilothouse_sim.line_strings import path_changer, rewrite_strings
 
-from .matching import flags_of
+from .comparison import flags_of
 
 __all__ = ["Names", "Place", "session_in"]
 

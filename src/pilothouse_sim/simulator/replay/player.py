@@ -24,7 +24,7 @@ from typing import Any, Final
 from pilothouse_sim.cassettes import Cassette
 
 from .actions import Action, End, Write, line_of, refusal, reply
-from .matching import Difference, describe, differ, essence, hooks_of, servers_in
+from .comparison import Difference, describe, differ, essence, hooks_of, servers_in
 from .names import Names, Place, session_in
 from .steps import (
     IGNORED,

@@ -10,7 +10,7 @@ import msgspec
 
 from pilothouse_sim.cassettes import Entry
 
-from .matching import READS
+from .comparison import READS
 
 __all__ = [
     "IGNORED",

@@ -10,7 +10,7 @@ from pilothouse_sim.simulator.flags import BadFlag
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from pilothouse_sim.simulator.sdk_url.pace import Clock
+    from pilothouse_sim.simulator.sdk_url.clock import Clock
 
 __all__ = ["DIALECTS", "NEWEST", "Backoff", "Dialect", "choose", "doubled"]
 

@@ -12,18 +12,18 @@ from urllib.parse import urlsplit
 import msgspec
 
 from pilothouse_sim.simulator.flags import BadFlag
+from pilothouse_sim.simulator.sdk_url.clock import WallClock, within
 from pilothouse_sim.simulator.sdk_url.dialect import Backoff, choose
-from pilothouse_sim.simulator.sdk_url.pace import WallClock, within
-from pilothouse_sim.simulator.sdk_url.posting import Poster, post_url
+from pilothouse_sim.simulator.sdk_url.poster import Poster, post_url
 
 if TYPE_CHECKING:
     import ssl
     from collections.abc import Mapping
 
-    from pilothouse_sim.simulator.ends import Listener
+    from pilothouse_sim.simulator.sdk_url.clock import Clock
     from pilothouse_sim.simulator.sdk_url.dialect import Dialect
     from pilothouse_sim.simulator.sdk_url.link import Link
-    from pilothouse_sim.simulator.sdk_url.pace import Clock
+    from pilothouse_sim.simulator.wire_ends import Listener
 
 __all__ = ["SdkUrlEnd"]
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from pilothouse_sim.simulator.tools.base import ToolFailure, ToolOutcome, Workplace, refused
 from pilothouse_sim.simulator.tools.command import Command
+from pilothouse_sim.simulator.tools.command_lines import segments
 from pilothouse_sim.simulator.tools.ids import task_id
-from pilothouse_sim.simulator.tools.reading import segments
 
 __all__ = ["background", "check", "project_folder", "run", "start", "tasks_folder"]
 

@@ -13,9 +13,9 @@ from typing import Any, cast
 
 from msgspec import Struct
 
-from pilothouse_sim.simulator.tools import asking, schemas
+from pilothouse_sim.simulator.tools import questions, schemas
 from pilothouse_sim.simulator.tools.base import Run, ToolFailure, ToolOutcome, Workplace
-from pilothouse_sim.simulator.tools.reading import is_reading
+from pilothouse_sim.simulator.tools.command_lines import is_reading
 from pilothouse_sim.simulator.tools.schemas import Schema, parameter
 
 __all__ = [
@@ -92,11 +92,11 @@ _ALL = (
     ),
     Tool(
         name="AskUserQuestion",
-        module="asking",
+        module="questions",
         runs="run",
         checks="check_questions",
         parallel=True,
-        schema=asking.PARAMETERS,
+        schema=questions.PARAMETERS,
     ),
     Tool(
         name="Bash",
@@ -138,7 +138,7 @@ _ALL = (
             "replace_all": _TRUTH,
         },
     ),
-    Tool(name="EnterPlanMode", module="planning", runs="enter", schema={}, parallel=True),
+    Tool(name="EnterPlanMode", module="plan_mode", runs="enter", schema={}, parallel=True),
     Tool(
         name="EnterWorktree",
         module="others",
@@ -147,7 +147,7 @@ _ALL = (
     ),
     Tool(
         name="ExitPlanMode",
-        module="planning",
+        module="plan_mode",
         runs="leave",
         checks="check_exit",
         parallel=True,

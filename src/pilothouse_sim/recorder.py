@@ -152,7 +152,7 @@ def write_launcher(
     `options` are those of `pilothouse record`. Each session gets a cassette of its own: a second
     one, beside the first, has `-2` in its name.
     """
-    recorder = [sys.executable, "-P", "-m", "pilothouse_sim.recording"]
+    recorder = [sys.executable, "-P", "-m", "pilothouse_sim.recorder"]
     recorder += ["--to", str(Path(cassette).absolute()), *options, "--", *map(str, command)]
     return write_program(folder, recorder)
 

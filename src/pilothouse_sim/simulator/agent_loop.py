@@ -6,17 +6,17 @@ import asyncio
 from typing import TYPE_CHECKING, Final
 
 from pilothouse_sim.simulator.api_errors import Caller
-from pilothouse_sim.simulator.endings import Aborted, Ending
+from pilothouse_sim.simulator.incomplete_replies import Patience
+from pilothouse_sim.simulator.tally import Aborted, Ending
 from pilothouse_sim.simulator.tool_calls import Interrupting
 from pilothouse_sim.simulator.tool_use import ToolParts, ToolUses
-from pilothouse_sim.simulator.unfinished import Patience
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.compaction import Compaction
     from pilothouse_sim.simulator.conversation import Conversation
     from pilothouse_sim.simulator.model_requests import ModelRequests
     from pilothouse_sim.simulator.prompt_queue import PromptQueue
-    from pilothouse_sim.simulator.speaker import Spoken
+    from pilothouse_sim.simulator.reply_writer import Spoken
     from pilothouse_sim.simulator.state import SessionState
     from pilothouse_sim.simulator.tally import Tally
     from pilothouse_sim.simulator.tasks import Tasks

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.ends import End, Listener
     from pilothouse_sim.simulator.flags import Launch
+    from pilothouse_sim.simulator.wire_ends import End, Listener
 
 __all__ = ["NoPrompt", "PrintEnd"]
 

@@ -11,7 +11,6 @@ import contextlib
 from typing import TYPE_CHECKING, Any, Final
 
 from pilothouse_sim.simulator import facts
-from pilothouse_sim.simulator.endings import Ending
 from pilothouse_sim.simulator.hooks.callers import call as call_hook
 from pilothouse_sim.simulator.hooks.outputs import Fired
 from pilothouse_sim.simulator.hooks.table import HookTable
@@ -24,6 +23,7 @@ from pilothouse_sim.simulator.hooks.verdicts import (
 )
 from pilothouse_sim.simulator.outlet import new_id
 from pilothouse_sim.simulator.settings import Settings
+from pilothouse_sim.simulator.tally import Ending
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.prompts import Prompt

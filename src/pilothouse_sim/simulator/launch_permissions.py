@@ -1,11 +1,11 @@
-"""What a session starts with, from its command line and its settings."""
+"""The permissions that a session starts with, from its command line and its settings."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pilothouse_sim.simulator.checks import refuse_root
+from pilothouse_sim.simulator.launch_checks import refuse_root
 from pilothouse_sim.simulator.permissions import PermissionState, load_settings
 from pilothouse_sim.simulator.permissions.state import BYPASS
 from pilothouse_sim.simulator.settings import read_inline
@@ -13,7 +13,7 @@ from pilothouse_sim.simulator.settings import read_inline
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.flags import Launch
 
-__all__ = ["permissions_at_launch", "system_prompt"]
+__all__ = ["permissions_at_launch"]
 
 
 def permissions_at_launch(
@@ -52,15 +52,3 @@ def _settle_bypass(state: PermissionState) -> None:
         state.bypass_allowed = True
     elif state.before_plan == BYPASS and not state.bypass_allowed:
         state.before_plan = "default"
-
-
-def system_prompt(launch: Launch) -> str:
-    """What the command line tells the model before anything is said."""
-    own = _read(launch.system_prompt, launch.system_prompt_file)
-    return "\n".join(
-        filter(None, (own, _read(launch.append_system_prompt, launch.append_system_prompt_file)))
-    )
-
-
-def _read(words: str | None, file: str | None) -> str:
-    return words or (Path(file).read_text() if file else "")

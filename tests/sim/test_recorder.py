@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from pilothouse_sim.cassettes import Cassette, read
-from pilothouse_sim.recording import write_launcher
+from pilothouse_sim.recorder import write_launcher
 
 DEADLINE = 30.0
 
-RECORDER = (sys.executable, "-P", "-m", "pilothouse_sim.recording")
+RECORDER = (sys.executable, "-P", "-m", "pilothouse_sim.recorder")
 ECHO = """
 import sys
 for line in sys.stdin.buffer:

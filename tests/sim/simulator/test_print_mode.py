@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from pilothouse_sim.scenario import AnyReply, ApiError, Scenario, Script, reply, tool
-from pilothouse_sim.simulator.checks import check
-from pilothouse_sim.simulator.ends import Listener
 from pilothouse_sim.simulator.flags import BadFlag, parse
+from pilothouse_sim.simulator.launch_checks import check
 from pilothouse_sim.simulator.model import Model
-from pilothouse_sim.simulator.printing import PrintEnd
+from pilothouse_sim.simulator.print_mode import PrintEnd
 from pilothouse_sim.simulator.process import run
+from pilothouse_sim.simulator.wire_ends import Listener
 
 LOOK = reply(tool("Bash", command="ls"))
 

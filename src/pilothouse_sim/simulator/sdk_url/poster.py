@@ -6,14 +6,14 @@ import asyncio
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit, urlunsplit
 
+from pilothouse_sim.simulator.sdk_url.clock import within
 from pilothouse_sim.simulator.sdk_url.dialect import doubled
-from pilothouse_sim.simulator.sdk_url.pace import within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from pilothouse_sim.simulator.sdk_url.clock import Clock
     from pilothouse_sim.simulator.sdk_url.dialect import Dialect
-    from pilothouse_sim.simulator.sdk_url.pace import Clock
 
     Send = Callable[[bytes], Coroutine[object, object, int | None]]
 

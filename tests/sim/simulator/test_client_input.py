@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from pilothouse_sim.scenario import Scenario, Script, reply
-from pilothouse_sim.simulator.ends import Listener
 from pilothouse_sim.simulator.flags import parse
 from pilothouse_sim.simulator.model import Model
 from pilothouse_sim.simulator.process import run
+from pilothouse_sim.simulator.wire_ends import Listener
 from tests.sim.simulator.company import DEADLINE, FLAGS, company
 from tests.sim.simulator.home import Home, script
 

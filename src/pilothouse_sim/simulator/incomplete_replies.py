@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from pilothouse_sim.simulator import facts
-from pilothouse_sim.simulator.endings import Ending
 from pilothouse_sim.simulator.models import spoken_name
 from pilothouse_sim.simulator.synthetic import say_failure, synthetic
+from pilothouse_sim.simulator.tally import Ending
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.conversation import Conversation
-    from pilothouse_sim.simulator.speaker import Spoken
+    from pilothouse_sim.simulator.reply_writer import Spoken
     from pilothouse_sim.simulator.state import SessionState
     from pilothouse_sim.simulator.tally import Tally
 

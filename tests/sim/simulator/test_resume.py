@@ -10,7 +10,7 @@ from pilothouse_sim.real_cli import environment
 from pilothouse_sim.scenario import reply, thinking, tool
 from pilothouse_sim.scripted_model import ScriptedModel
 from pilothouse_sim.simulator.flags import BadFlag, parse
-from pilothouse_sim.simulator.resuming import messages, read
+from pilothouse_sim.simulator.resume import messages, read
 from tests.data.rawcli import RawProcess
 from tests.real.desk import CACHE, NEWEST
 from tests.sim.simulator.company import FLAGS
@@ -162,7 +162,7 @@ async def test_what_cannot_be_resumed_is_said_in_a_result(
 async def test_flags_that_do_not_go_together_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], words: str
 ) -> None:
-    from pilothouse_sim.simulator.resuming import find
+    from pilothouse_sim.simulator.resume import find
 
     home = Home(tmp_path, monkeypatch, TALK)
     await begun(home)

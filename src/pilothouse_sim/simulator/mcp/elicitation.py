@@ -8,7 +8,7 @@ from pilothouse_sim.simulator.outlet import ClientGone, ClientRefused
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.activity import SessionActivity
-    from pilothouse_sim.simulator.hooks.calling import Hooks
+    from pilothouse_sim.simulator.hooks.session import Hooks
     from pilothouse_sim.simulator.outlet import Outlet
 
 __all__ = ["Elicitation"]
