@@ -28,7 +28,7 @@ from pilothouse_sim import (
 )
 from pilothouse_sim.cassettes import read
 from pilothouse_sim.simulator.faults import Faults
-from pilothouse_sim.simulator.flags import Launch
+from pilothouse_sim.simulator.flags import LaunchFlags
 from tests.real.desk import CACHE, NEWEST
 from tests.test_docs import EXAMPLES, Example, page
 
@@ -119,7 +119,7 @@ def test_every_fault_is_documented():
 
 
 def test_every_flag_that_does_something_is_documented():
-    fields = set(Launch.__struct_fields__) - IDLE - OWN - {"prompt"}
+    fields = set(LaunchFlags.__struct_fields__) - IDLE - OWN - {"prompt"}
     flags = {"--" + name.strip("_").replace("_", "-") for name in fields}
     section = page("howto-simulator.md").split("\n## Flags\n")[1].split("\nThe others")[0]
     assert set(re.findall(r"`(--[a-z-]+)`", section)) == flags

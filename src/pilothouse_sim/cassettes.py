@@ -32,11 +32,11 @@ from pilothouse_sim.line_strings import decodes
 
 __all__ = [
     "Cassette",
+    "CassetteEntry",
     "CassetteError",
-    "Entry",
-    "Header",
+    "CassetteHeader",
+    "CassetteWriter",
     "LineCutter",
-    "Writer",
     "encode_entry",
     "free_name",
     "read",
@@ -52,7 +52,7 @@ class CassetteError(ValueError):
     """The file is no cassette, or one of a format this version does not know."""
 
 
-class Header(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CassetteHeader(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What was recorded, where and when; paths as redaction left them."""
 
     cassette: int = 0
@@ -68,7 +68,7 @@ class Header(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CassetteEntry:
     """One thing that happened on the wire, `at` seconds after the start."""
 
     at: float
@@ -91,8 +91,8 @@ class Cassette:
     """A recording that was read."""
 
     path: Path
-    header: Header
-    entries: tuple[Entry, ...]
+    header: CassetteHeader
+    entries: tuple[CassetteEntry, ...]
 
     @property
     def cli_version(self) -> str | None:
@@ -125,14 +125,14 @@ class _Line(Struct, kw_only=True, omit_defaults=True):
 
 
 _decode_line = msgspec.json.Decoder(_Line).decode
-_decode_header = msgspec.json.Decoder(Header).decode
+_decode_header = msgspec.json.Decoder(CassetteHeader).decode
 _encode = msgspec.json.Encoder().encode
 
 
 # Writing
 
 
-def encode_entry(entry: Entry) -> bytes:
+def encode_entry(entry: CassetteEntry) -> bytes:
     """The entry as a line of the file."""
     line = _Line(t=round(entry.at, 6), d=entry.kind, cut=entry.cut)
     line.code, line.signal, line.eof = entry.code, entry.signal, entry.is_eof
@@ -154,17 +154,17 @@ def _is_json(data: bytes) -> bool:
     return decodes(data)
 
 
-class Writer:
+class CassetteWriter:
     """Writes one cassette; every entry is in the file when `write` returns."""
 
-    def __init__(self, path: Path, header: Header, *, overwrite: bool = False) -> None:
+    def __init__(self, path: Path, header: CassetteHeader, *, overwrite: bool = False) -> None:
         flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_APPEND
         flags |= os.O_TRUNC if overwrite else os.O_EXCL
         # Even redacted it is somebody's session.
         self._file = os.open(path, flags, 0o600)
         self._put(_encode(msgspec.structs.replace(header, cassette=FORMAT)) + b"\n")
 
-    def write(self, entry: Entry) -> None:
+    def write(self, entry: CassetteEntry) -> None:
         self._put(encode_entry(entry))
 
     def close(self) -> None:
@@ -225,7 +225,7 @@ def read(path: Path | str) -> Cassette:
     path = Path(path)
     first, *rest = path.read_bytes().split(b"\n")
     header = _read_header(path, first)
-    entries: list[Entry] = []
+    entries: list[CassetteEntry] = []
     for number, line in enumerate(rest, 2):
         if not line:
             continue
@@ -238,7 +238,7 @@ def read(path: Path | str) -> Cassette:
     return Cassette(path, header, tuple(entries))
 
 
-def _read_header(path: Path, line: bytes) -> Header:
+def _read_header(path: Path, line: bytes) -> CassetteHeader:
     try:
         header = _decode_header(line)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -248,7 +248,7 @@ def _read_header(path: Path, line: bytes) -> Header:
     return header
 
 
-def _read_entry(line: bytes, number: int) -> Entry:
+def _read_entry(line: bytes, number: int) -> CassetteEntry:
     given = _decode_line(line)
     data: bytes | None = None
     if bytes(given.json):
@@ -257,4 +257,4 @@ def _read_entry(line: bytes, number: int) -> Entry:
         data = given.text.encode()
     elif given.base64 is not None:
         data = base64.b64decode(given.base64, validate=True)
-    return Entry(given.t, given.d, data, given.cut, given.code, given.signal, number)
+    return CassetteEntry(given.t, given.d, data, given.cut, given.code, given.signal, number)

@@ -26,11 +26,11 @@ from typing import IO, Final
 
 from pilothouse import __version__
 from pilothouse_sim.cassettes import (
-    Entry,
-    Header,
+    CassetteEntry,
+    CassetteHeader,
+    CassetteWriter,
     Kind,
     LineCutter,
-    Writer,
     free_name,
     write_program,
 )
@@ -104,21 +104,21 @@ def _redactor(chosen: argparse.Namespace) -> Redactor | None:
     return Redactor(os.environ, home=home, user=user, extra=chosen.redact)
 
 
-def _writer(chosen: argparse.Namespace, header: Header) -> Writer:
+def _writer(chosen: argparse.Namespace, header: CassetteHeader) -> CassetteWriter:
     wanted = chosen.to or Path(f"cassette-{datetime.now(UTC):%Y%m%d-%H%M%S}.jsonl")
     if chosen.overwrite:
-        return Writer(wanted, header, overwrite=True)
+        return CassetteWriter(wanted, header, overwrite=True)
     while True:
         # Another recorder may take the free name first.
         with suppress(FileExistsError):
-            return Writer(free_name(wanted), header)
+            return CassetteWriter(free_name(wanted), header)
 
 
-def _header(command: Sequence[str], redactor: Redactor | None) -> Header:
+def _header(command: Sequence[str], redactor: Redactor | None) -> CassetteHeader:
     home = os.environ.get("HOME", "")
     config_dir = os.environ.get("CLAUDE_CONFIG_DIR") or f"{home}/.claude"
     said = redactor.text if redactor is not None else str
-    return Header(
+    return CassetteHeader(
         command=tuple(_argument(each, redactor) for each in command),
         cwd=said(str(Path.cwd())),
         home=HOME if redactor is not None and len(home) > 1 else home,
@@ -161,7 +161,7 @@ class Recorder:
     """Runs one command between our stdin, stdout, stderr and a cassette."""
 
     def __init__(
-        self, command: Sequence[str], writer: Writer, redactor: Redactor | None = None
+        self, command: Sequence[str], writer: CassetteWriter, redactor: Redactor | None = None
     ) -> None:
         self._command = list(command)
         self._writer = writer
@@ -214,14 +214,14 @@ class Recorder:
         while (code := child.poll()) is None:
             number = signal.sigwait(WATCHED)
             if number != signal.SIGCHLD:
-                self._note(Entry(self._now(), "signal", signal=number))
+                self._note(CassetteEntry(self._now(), "signal", signal=number))
                 child.send_signal(number)
         return code
 
     def _write_exit(self, code: int) -> None:
         was_killed = code < 0
         self._note(
-            Entry(
+            CassetteEntry(
                 self._now(),
                 "exit",
                 code=None if was_killed else code,
@@ -247,7 +247,7 @@ class Recorder:
                 _write_all(target, data)
         with self._lock:
             self._note_rest(kind)
-            self._note(Entry(self._now(), kind))
+            self._note(CassetteEntry(self._now(), kind))
         # Each side learns that the other one hears or says no more. Stderr may be ours, too.
         for end in (source, target):
             with suppress(OSError):
@@ -257,14 +257,14 @@ class Recorder:
     def _note_data(self, kind: Kind, data: bytes) -> None:
         with self._lock:
             for line in self._cutters[kind].feed(data):
-                self._note(Entry(self._now(), kind, line))
+                self._note(CassetteEntry(self._now(), kind, line))
 
     def _note_rest(self, kind: Kind) -> None:
         rest = self._cutters[kind].take_rest()
         if rest:
-            self._note(Entry(self._now(), kind, rest, cut=True))
+            self._note(CassetteEntry(self._now(), kind, rest, cut=True))
 
-    def _note(self, entry: Entry) -> None:
+    def _note(self, entry: CassetteEntry) -> None:
         with self._lock:
             if self._closed:
                 return
@@ -274,7 +274,7 @@ class Recorder:
                 self.failure = error
                 self._closed = True
 
-    def _redacted(self, entry: Entry) -> Entry:
+    def _redacted(self, entry: CassetteEntry) -> CassetteEntry:
         if entry.data is None or self._redactor is None:
             return entry
         return replace(entry, data=self._redactor.line(entry.data))

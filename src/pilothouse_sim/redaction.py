@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 
 from pilothouse_sim.line_strings import encoded_path, path_changer, rewrite_strings
 
-__all__ = ["HOME", "RULES", "STAND_IN", "Redactor", "Rule"]
+__all__ = ["HOME", "RULES", "STAND_IN", "RedactionRule", "Redactor"]
 
 HOME: Final = "/home/user"
 USER: Final = "user"
@@ -29,7 +29,7 @@ GROUPS: Final = ("secret", "whole", "other")
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class RedactionRule:
     """What looks like a secret in any text. A group named `secret` is only that part.
 
     Where none of the `cues` is in the text, in lower case, there is nothing to look for: searching
@@ -47,8 +47,8 @@ class Rule:
         return not self.cues
 
 
-def _rule(kind: str, cues: str, pattern: str, flags: re.RegexFlag = re.NOFLAG) -> Rule:
-    return Rule(kind, re.compile(pattern, flags), tuple(cues.split()))
+def _rule(kind: str, cues: str, pattern: str, flags: re.RegexFlag = re.NOFLAG) -> RedactionRule:
+    return RedactionRule(kind, re.compile(pattern, flags), tuple(cues.split()))
 
 
 _NAME: Final = (
@@ -217,7 +217,7 @@ class Redactor:
         self._counts: dict[str, int] = {}
         self._values = _values(environment or {})
         self._rules = [
-            *(Rule("match", re.compile(pattern)) for pattern in extra),
+            *(RedactionRule("match", re.compile(pattern)) for pattern in extra),
             *_value_rules(self._values),
             *RULES,
         ]
@@ -251,7 +251,7 @@ class Redactor:
         """Any text without its secrets."""
         return self._text(text, self._rules)
 
-    def _under(self, key: str | None, text: str, rules: Sequence[Rule]) -> str:
+    def _under(self, key: str | None, text: str, rules: Sequence[RedactionRule]) -> str:
         """The text that stands under this key of a JSON object."""
         kind = ACCOUNT_KEYS.get(key or "")
         if kind and text:
@@ -260,7 +260,7 @@ class Redactor:
             return self._stand_in("secret", text)
         return self._text(text, rules)
 
-    def _text(self, text: str, rules: Sequence[Rule]) -> str:
+    def _text(self, text: str, rules: Sequence[RedactionRule]) -> str:
         if rules:
             lowered = text.lower()
             for rule in rules:
@@ -271,7 +271,7 @@ class Redactor:
             text = self._user.sub(USER, text)
         return text
 
-    def _replace(self, rule: Rule, found: re.Match[str]) -> str:
+    def _replace(self, rule: RedactionRule, found: re.Match[str]) -> str:
         if "secret" not in rule.pattern.groupindex:
             return self._stand_in(rule.kind, self._values.get(found[0], found[0]))
         group = next((name for name in GROUPS if found.groupdict().get(name)), 0)
@@ -314,7 +314,7 @@ def _forms(value: str) -> Iterator[str]:
             yield form
 
 
-def _value_rules(values: Mapping[str, str]) -> list[Rule]:
+def _value_rules(values: Mapping[str, str]) -> list[RedactionRule]:
     if not values:
         return []
     longest_first = sorted(values, key=lambda form: (-len(form), form))
@@ -322,7 +322,7 @@ def _value_rules(values: Mapping[str, str]) -> list[Rule]:
         rf"(?<!\d){form}(?!\d)" if form.isdigit() else re.escape(form) for form in longest_first
     )
     cues = tuple(form.lower() for form in longest_first)
-    return [Rule("secret", re.compile("|".join(patterns)), cues)]
+    return [RedactionRule("secret", re.compile("|".join(patterns)), cues)]
 
 
 def _parsed(line: bytes) -> Any:

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from pilothouse_sim.cassettes import (
     Cassette,
+    CassetteEntry,
     CassetteError,
-    Entry,
-    Header,
+    CassetteHeader,
+    CassetteWriter,
     LineCutter,
-    Writer,
     encode_entry,
     free_name,
     read,
@@ -25,13 +25,13 @@ from pilothouse_sim.cassettes import (
 from pilothouse_sim.line_strings import encoded_path, path_changer, rewrite_strings
 from pilothouse_sim.redaction import Redactor
 from pilothouse_sim.simulator.cassette import play
-from pilothouse_sim.simulator.replay.actions import End, Write
-from pilothouse_sim.simulator.replay.names import Place
+from pilothouse_sim.simulator.replay.actions import EndReplay, WriteLine
+from pilothouse_sim.simulator.replay.names import HostPlace
 from pilothouse_sim.simulator.replay.player import Player
 
 
-def written(path: Path, *entries: Entry) -> Path:
-    writer = Writer(path, Header(command=("claude", "-p"), cwd="/x"))
+def written(path: Path, *entries: CassetteEntry) -> Path:
+    writer = CassetteWriter(path, CassetteHeader(command=("claude", "-p"), cwd="/x"))
     for entry in entries:
         writer.write(entry)
     writer.close()
@@ -58,28 +58,28 @@ def written(path: Path, *entries: Entry) -> Path:
     ],
 )
 def test_a_line_is_kept_to_the_byte(line: bytes, tmp_path: Path) -> None:
-    path = written(tmp_path / "c.jsonl", Entry(0.5, "out", line))
+    path = written(tmp_path / "c.jsonl", CassetteEntry(0.5, "out", line))
     assert [entry.data for entry in read(path).entries] == [line]
 
 
 @given(lines=st.lists(st.binary().filter(lambda line: b"\n" not in line)))
 def test_any_bytes_are_kept(lines: list[bytes], tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("any") / "c.jsonl"
-    written(path, *(Entry(0.0, "in", line) for line in lines))
+    written(path, *(CassetteEntry(0.0, "in", line) for line in lines))
     assert [entry.data for entry in read(path).entries] == lines
 
 
 def test_every_kind_of_entry_is_read_as_it_was_written(tmp_path: Path) -> None:
     entries = (
-        Entry(0.25, "in", b"{}"),
-        Entry(0.5, "err", b"cut", cut=True),
-        Entry(1.0, "signal", signal=2),
-        Entry(1.5, "out"),
-        Entry(2.0, "exit", code=0),
-        Entry(2.0, "exit", signal=9),
+        CassetteEntry(0.25, "in", b"{}"),
+        CassetteEntry(0.5, "err", b"cut", cut=True),
+        CassetteEntry(1.0, "signal", signal=2),
+        CassetteEntry(1.5, "out"),
+        CassetteEntry(2.0, "exit", code=0),
+        CassetteEntry(2.0, "exit", signal=9),
     )
     cassette = read(written(tmp_path / "c.jsonl", *entries))
-    assert cassette.header == Header(cassette=1, command=("claude", "-p"), cwd="/x")
+    assert cassette.header == CassetteHeader(cassette=1, command=("claude", "-p"), cwd="/x")
     told = [(e.at, e.kind, e.data, e.cut, e.code, e.signal) for e in cassette.entries]
     assert told == [(e.at, e.kind, e.data, e.cut, e.code, e.signal) for e in entries]
     assert [entry.is_eof for entry in cassette.entries] == [False, False, False, True, False, False]
@@ -87,18 +87,18 @@ def test_every_kind_of_entry_is_read_as_it_was_written(tmp_path: Path) -> None:
 
 
 def test_a_json_line_stands_in_the_file_as_json() -> None:
-    line = json.loads(encode_entry(Entry(0.1234567, "out", b'{"type": "result"}')))
+    line = json.loads(encode_entry(CassetteEntry(0.1234567, "out", b'{"type": "result"}')))
     assert line == {"t": 0.123457, "d": "out", "json": {"type": "result"}}
 
 
 def test_the_version_is_the_one_the_cli_told(tmp_path: Path) -> None:
     said = b'{"type":"system","claude_code_version":"2.1.325"}'
-    assert read(written(tmp_path / "a", Entry(0.0, "out", said))).cli_version == "2.1.325"
+    assert read(written(tmp_path / "a", CassetteEntry(0.0, "out", said))).cli_version == "2.1.325"
     assert read(written(tmp_path / "b")).cli_version is None
 
 
 def test_a_line_the_recorder_died_on_is_left_out(tmp_path: Path) -> None:
-    path = written(tmp_path / "c.jsonl", Entry(0.0, "out", b"{}"))
+    path = written(tmp_path / "c.jsonl", CassetteEntry(0.0, "out", b"{}"))
     with path.open("ab") as file:
         file.write(b'{"t":1.0,"d":"ou')
     assert len(read(path).entries) == 1
@@ -122,7 +122,7 @@ def test_a_later_format_is_refused(tmp_path: Path) -> None:
 def test_no_cassette_is_written_over_another(tmp_path: Path) -> None:
     path = written(tmp_path / "c.jsonl")
     with pytest.raises(FileExistsError):
-        Writer(path, Header())
+        CassetteWriter(path, CassetteHeader())
     assert free_name(path) == tmp_path / "c-2.jsonl"
     written(tmp_path / "c-2.jsonl")
     assert free_name(path) == tmp_path / "c-3.jsonl"
@@ -330,14 +330,14 @@ GREETING = b'{"type":"control_request","request_id":"r","request":{"subtype":"in
 PROMPT = b'{"type":"user","message":{"role":"user","content":"go"}}'
 
 
-def replayed(line: bytes) -> tuple[str, End | None]:
+def replayed(line: bytes) -> tuple[str, EndReplay | None]:
     """What stderr says, and the end, of a replay that gets this line."""
-    said = [Entry(0.0, "in", each, number=2) for each in (GREETING, b"no json", PROMPT)]
-    here = Place("/x", "/h", "/h/.claude")
-    player = Player(Cassette(Path("talk.jsonl"), Header(), tuple(said)), (), here, 1)
+    said = [CassetteEntry(0.0, "in", each, number=2) for each in (GREETING, b"no json", PROMPT)]
+    here = HostPlace("/x", "/h", "/h/.claude")
+    player = Player(Cassette(Path("talk.jsonl"), CassetteHeader(), tuple(said)), (), here, 1)
     actions = player.receive_line(line)
-    errors = [each.data for each in actions if isinstance(each, Write) and each.stream == "err"]
-    end = next((each for each in actions if isinstance(each, End)), None)
+    errors = [each.data for each in actions if isinstance(each, WriteLine) and each.stream == "err"]
+    end = next((each for each in actions if isinstance(each, EndReplay)), None)
     return b"".join(errors).decode(), end
 
 
@@ -357,7 +357,7 @@ def replayed(line: bytes) -> tuple[str, End | None]:
 def test_a_line_of_no_known_shape_parts_from_the_recording(line: bytes) -> None:
     errors, end = replayed(line)
     assert "the client parts from the recording talk.jsonl" in errors
-    assert end == End(1)
+    assert end == EndReplay(1)
 
 
 async def test_a_replay_whose_reader_fails_ends_with_what_failed(
@@ -375,7 +375,7 @@ async def test_a_replay_whose_reader_fails_ends_with_what_failed(
         return receive
 
     monkeypatch.setattr("pilothouse_sim.simulator.cassette._open_stdin", open_stdin)
-    path = written(tmp_path / "c.jsonl", Entry(0.0, "in", PROMPT))
+    path = written(tmp_path / "c.jsonl", CassetteEntry(0.0, "in", PROMPT))
     with pytest.raises(LookupError, match="a fault of the player's"):
         async with asyncio.timeout(30):
             await play(path, [])

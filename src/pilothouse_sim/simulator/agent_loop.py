@@ -5,24 +5,24 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from pilothouse_sim.simulator.api_errors import Caller
+from pilothouse_sim.simulator.api_errors import ModelCaller
 from pilothouse_sim.simulator.incomplete_replies import Patience
-from pilothouse_sim.simulator.tally import Aborted, Ending
+from pilothouse_sim.simulator.tally import Aborted, TurnEnding
 from pilothouse_sim.simulator.tool_calls import Interrupting
 from pilothouse_sim.simulator.tool_use import ToolParts, ToolUses
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.compaction import Compaction
-    from pilothouse_sim.simulator.conversation import Conversation
+    from pilothouse_sim.simulator.conversation import ModelConversation
     from pilothouse_sim.simulator.model_requests import ModelRequests
     from pilothouse_sim.simulator.prompt_queue import PromptQueue
-    from pilothouse_sim.simulator.reply_writer import Spoken
+    from pilothouse_sim.simulator.reply_writer import SpokenReply
     from pilothouse_sim.simulator.state import SessionState
     from pilothouse_sim.simulator.tally import Tally
-    from pilothouse_sim.simulator.tasks import Tasks
-    from pilothouse_sim.simulator.transcript import Transcript
+    from pilothouse_sim.simulator.tasks import SessionTasks
+    from pilothouse_sim.simulator.transcript import TranscriptFile
 
-__all__ = ["Talk"]
+__all__ = ["AgentLoop"]
 
 
 STOP_HOOK_ERROR: Final = {
@@ -35,7 +35,7 @@ LONG = 100_000
 """Tokens below which no conversation needs to be compacted."""
 
 
-class Talk:
+class AgentLoop:
     """Leads a conversation.
 
     Only the session's own can be compacted, and only a turn of it can be joined by prompts.
@@ -43,12 +43,12 @@ class Talk:
 
     def __init__(
         self,
-        conversation: Conversation,
+        conversation: ModelConversation,
         state: SessionState,
-        transcript: Transcript,
+        transcript: TranscriptFile,
         requests: ModelRequests,
         parts: ToolParts,
-        tasks: Tasks,
+        tasks: SessionTasks,
         compaction: Compaction | None = None,
         queue: PromptQueue | None = None,
     ) -> None:
@@ -61,7 +61,7 @@ class Talk:
         self._compaction = compaction
         self._queue = queue
 
-    async def converse(self, tally: Tally) -> Ending:
+    async def converse(self, tally: Tally) -> TurnEnding:
         """Goes on until the model has nothing more to do, or something ends the turn."""
         calls_made = 0
         patience = Patience(self._state, self.conversation, tally)
@@ -72,7 +72,7 @@ class Talk:
             uses = ToolUses(self._parts, self.conversation, tally)
             spoken = await self._ask_model(uses, tally)
             calls_made += 1
-            if isinstance(spoken, Ending):
+            if isinstance(spoken, TurnEnding):
                 await self._tell_failure(tally, spoken)
                 return spoken
             if self._is_over_budget():
@@ -96,8 +96,8 @@ class Talk:
         if self._compaction is not None and self.conversation.tokens > LONG:
             await self._compaction.by_itself(tally)
 
-    async def _ask_model(self, uses: ToolUses, tally: Tally) -> Spoken | Ending:
-        caller = Caller(
+    async def _ask_model(self, uses: ToolUses, tally: Tally) -> SpokenReply | TurnEnding:
+        caller = ModelCaller(
             self._state,
             self._requests,
             self._parts,
@@ -111,7 +111,7 @@ class Talk:
         except Aborted:
             await uses.abandon()
             raise
-        if isinstance(spoken, Ending):
+        if isinstance(spoken, TurnEnding):
             return spoken
         self._transcript.complete(self.conversation.thread, spoken.stop_reason, spoken.usage)
         counts = [value for value in spoken.usage.values() if isinstance(value, int)]
@@ -125,7 +125,7 @@ class Talk:
             tally.last_text = texts[-1]
         return spoken
 
-    async def _use_tools(self, uses: ToolUses, tally: Tally) -> Ending | None:
+    async def _use_tools(self, uses: ToolUses, tally: Tally) -> TurnEnding | None:
         try:
             ending = await uses.finish()
         except (asyncio.CancelledError, Interrupting):
@@ -141,18 +141,18 @@ class Talk:
             await self._queue.join(self.conversation, tally)
         return ending
 
-    async def _stop(self, tally: Tally) -> Ending | None:
+    async def _stop(self, tally: Tally) -> TurnEnding | None:
         enforced = self._parts.structure.enforce(self.conversation, tally)
         background = [task.hook_entry() for task in self._tasks.running()]
         verdict = await self._parts.hooks.stop(self.conversation.thread, tally, background)
-        if isinstance(verdict, Ending):
+        if isinstance(verdict, TurnEnding):
             return verdict
         if verdict is not None:
             self.conversation.note(verdict, tally)
             self._state.outlet.system("notification", **STOP_HOOK_ERROR)
-        return None if enforced or verdict is not None else Ending()
+        return None if enforced or verdict is not None else TurnEnding()
 
-    async def _tell_failure(self, tally: Tally, ending: Ending) -> None:
+    async def _tell_failure(self, tally: Tally, ending: TurnEnding) -> None:
         if ending.reason == "api_error":
             thread = self.conversation.thread
             await self._parts.hooks.stop_failed(thread, ending.error, tally.last_text)
@@ -160,20 +160,20 @@ class Talk:
     def _is_over_budget(self) -> bool:
         return self.conversation.is_main and self._state.is_over_budget()
 
-    def _end_broke(self) -> Ending:
-        return Ending(
+    def _end_broke(self) -> TurnEnding:
+        return TurnEnding(
             reason="budget_exhausted",
             subtype="error_max_budget_usd",
             is_error=True,
             errors=[f"Reached maximum budget (${self._state.launch.max_budget_usd:g})"],
         )
 
-    def _limit_reached(self, tally: Tally, calls_made: int) -> Ending | None:
+    def _limit_reached(self, tally: Tally, calls_made: int) -> TurnEnding | None:
         launch = self._state.launch
         if not self.conversation.is_main:
             return None
         if launch.max_turns and calls_made >= launch.max_turns:
-            return Ending(
+            return TurnEnding(
                 reason="max_turns",
                 subtype="error_max_turns",
                 is_error=True,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from pilothouse_sim.simulator.prompts import Prompt
+from pilothouse_sim.simulator.agent_loop import AgentLoop
+from pilothouse_sim.simulator.conversation import ModelConversation
+from pilothouse_sim.simulator.prompts import ClientPrompt
 from pilothouse_sim.simulator.tally import Aborted, Tally
 from pilothouse_sim.simulator.tasks import Progress, Task
 from pilothouse_sim.simulator.tools.base import ToolFailure, ToolOutcome
@@ -15,12 +16,13 @@ from pilothouse_sim.simulator.tools.ids import agent_id, run_id
 from pilothouse_sim.simulator.transcript import Thread
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.agent_loop import Talk
-    from pilothouse_sim.simulator.hooks.session import Hooks
+    from pilothouse_sim.simulator.mcp import McpServers
+    from pilothouse_sim.simulator.model_requests import ModelRequests
     from pilothouse_sim.simulator.state import SessionState
-    from pilothouse_sim.simulator.tasks import Tasks
-    from pilothouse_sim.simulator.tool_calls import Call
-    from pilothouse_sim.simulator.transcript import Transcript
+    from pilothouse_sim.simulator.tasks import SessionTasks
+    from pilothouse_sim.simulator.tool_calls import CalledTool
+    from pilothouse_sim.simulator.tool_use import ToolParts
+    from pilothouse_sim.simulator.transcript import TranscriptFile
 
 __all__ = ["Agents"]
 
@@ -28,23 +30,25 @@ _WISHES: dict[Any, str] = {True: "background", False: "foreground"}
 
 
 class Agents:
-    """The session's sub-agents; `begin_talk` makes the conversation of one."""
+    """The session's sub-agents."""
 
     def __init__(
         self,
         state: SessionState,
-        transcript: Transcript,
-        hooks: Hooks,
-        tasks: Tasks,
-        begin_talk: Callable[[Thread, Progress], Talk],
+        transcript: TranscriptFile,
+        mcp: McpServers,
+        tasks: SessionTasks,
+        requests: ModelRequests,
+        parts: ToolParts,
     ) -> None:
         self._state = state
         self._transcript = transcript
-        self._hooks = hooks
+        self._mcp = mcp
         self._tasks = tasks
-        self._begin_talk = begin_talk
+        self._requests = requests
+        self._parts = parts
 
-    async def launch(self, call: Call, arguments: dict[str, Any]) -> ToolOutcome:
+    async def launch(self, call: CalledTool, arguments: dict[str, Any]) -> ToolOutcome:
         """Sends a sub-agent off and says so."""
         kind = arguments.get("subagent_type") or "general-purpose"
         if kind not in self._state.agent_names():
@@ -79,13 +83,15 @@ class Agents:
         }
         tally = Tally()
         progress = Progress(self._state.outlet, task, tally)
-        talk = self._begin_talk(Thread(labels), progress)
-        talk.conversation.add("user", prompt)
-        self._transcript.prompt(talk.conversation.thread, Prompt(content=prompt))
+        state, transcript, thread = self._state, self._transcript, Thread(labels)
+        conversation = ModelConversation(state, transcript, self._mcp, thread, progress)
+        loop = AgentLoop(conversation, state, transcript, self._requests, self._parts, self._tasks)
+        conversation.add("user", prompt)
+        transcript.prompt(thread, ClientPrompt(content=prompt))
         try:
-            for context in await self._hooks.agent_started(talk.conversation.thread):
-                talk.conversation.add("system", context)
-            await talk.converse(tally)
+            for context in await self._parts.hooks.agent_started(thread):
+                conversation.add("system", context)
+            await loop.converse(tally)
         except (Aborted, asyncio.CancelledError):
             return
         self._tasks.numbers.completed += 1

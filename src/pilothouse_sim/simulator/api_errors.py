@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Final
 
 from pilothouse_sim.simulator import refusals
 from pilothouse_sim.simulator.model import ApiFailed, StreamBroken
-from pilothouse_sim.simulator.reply_writer import Speaker, Spoken
+from pilothouse_sim.simulator.reply_writer import ReplyWriter, SpokenReply
 from pilothouse_sim.simulator.synthetic import say_failure, synthetic
-from pilothouse_sim.simulator.tally import Aborted, Ending
+from pilothouse_sim.simulator.tally import Aborted, TurnEnding
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
     from pilothouse_sim.scenario import ApiError
     from pilothouse_sim.simulator.compaction import Compaction
-    from pilothouse_sim.simulator.conversation import Conversation
+    from pilothouse_sim.simulator.conversation import ModelConversation
     from pilothouse_sim.simulator.model_requests import ModelRequests
     from pilothouse_sim.simulator.state import SessionState
     from pilothouse_sim.simulator.tally import Tally
     from pilothouse_sim.simulator.tool_use import ToolParts, ToolUses
 
-__all__ = ["Caller"]
+__all__ = ["ModelCaller"]
 
 MAX_RETRIES = 10
 BASE_DELAY = 0.5
@@ -34,7 +34,7 @@ _VARIANTS: Final = 3
 _REQUEST_ID: Final = "req_scripted"
 
 
-class Caller:
+class ModelCaller:
     """One call of the model, with its retries; `compaction` makes room in a long conversation."""
 
     def __init__(
@@ -42,7 +42,7 @@ class Caller:
         state: SessionState,
         requests: ModelRequests,
         parts: ToolParts,
-        conversation: Conversation,
+        conversation: ModelConversation,
         tally: Tally,
         uses: ToolUses,
         compaction: Compaction | None,
@@ -54,53 +54,53 @@ class Caller:
         self._tally = tally
         self._uses = uses
         self._compaction = compaction
-        self._speaker = self._new_speaker()
+        self._writer = self._new_writer()
         self._attempts = 0
         self._variants = 0
         self._model = state.request_model()
 
-    def _new_speaker(self) -> Speaker:
-        return Speaker(self._state, self._parts, self._conversation, self._tally, self._uses)
+    def _new_writer(self) -> ReplyWriter:
+        return ReplyWriter(self._state, self._parts, self._conversation, self._tally, self._uses)
 
-    async def call(self) -> Spoken | Ending:
+    async def call(self) -> SpokenReply | TurnEnding:
         """What the model said, or how the turn ends because it said nothing."""
         self._announce()
         try:
             return await self._try_and_try()
         except asyncio.CancelledError:
             self._conversation.echo_prompts()
-            self._speaker.break_off()
+            self._writer.break_off()
             self._tally.user_lines += 1
             raise Aborted("aborted_streaming") from None
 
-    async def _try_and_try(self) -> Spoken | Ending:
+    async def _try_and_try(self) -> SpokenReply | TurnEnding:
         while True:
-            speaker = self._speaker = self._new_speaker()
+            writer = self._writer = self._new_writer()
             try:
-                return await self._timed(self._attempt(speaker))
+                return await self._timed(self._attempt(writer))
             except ApiFailed as failure:
                 if not await self._may_repeat(failure.error):
                     return self._give_up(failure.error)
             except StreamBroken as broken:
-                speaker.abandon()
-                self._speaker = self._new_speaker()
-                if any(block["type"] != "thinking" for block in speaker.spoken.blocks):
-                    return self._keep_begun(speaker.spoken)
+                writer.abandon()
+                self._writer = self._new_writer()
+                if any(block["type"] != "thinking" for block in writer.spoken.blocks):
+                    return self._keep_begun(writer.spoken)
                 if broken.is_damaged or self._attempts >= self._max_retries:
-                    return await self._ask_whole(speaker.spoken, counts=not broken.is_damaged)
-                self._count(speaker.spoken)
+                    return await self._ask_whole(writer.spoken, counts=not broken.is_damaged)
+                self._count(writer.spoken)
                 await self._wait(None, "unknown")
 
-    async def _timed(self, waiting: Awaitable[Spoken]) -> Spoken:
+    async def _timed(self, waiting: Awaitable[SpokenReply]) -> SpokenReply:
         began = time.monotonic()
         try:
             return await waiting
         finally:
             self._state.ledger.api_ms += int((time.monotonic() - began) * 1000)
 
-    async def _attempt(self, speaker: Speaker) -> Spoken:
+    async def _attempt(self, writer: ReplyWriter) -> SpokenReply:
         events = self._requests.stream(self._requests.body(self._conversation))
-        spoken = await speaker.pass_on(events)
+        spoken = await writer.pass_on(events)
         self._count(spoken)
         return spoken
 
@@ -135,13 +135,13 @@ class Caller:
         )
         return self._tally.has_made_room
 
-    def _keep_begun(self, spoken: Spoken) -> Spoken:
+    def _keep_begun(self, spoken: SpokenReply) -> SpokenReply:
         """What was finished before the stream broke counts as a reply."""
         spoken.is_cut = True
         self._count(spoken)
         return spoken
 
-    async def _ask_whole(self, begun: Spoken, *, counts: bool) -> Spoken | Ending:
+    async def _ask_whole(self, begun: SpokenReply, *, counts: bool) -> SpokenReply | TurnEnding:
         """Asks for the reply in one piece, because its stream does not come through."""
         if counts:
             self._count(begun)
@@ -151,7 +151,7 @@ class Caller:
             message = await self._requests.whole(self._requests.body(self._conversation))
         except ApiFailed as failure:
             return self._give_up(failure.error)
-        spoken = await self._speaker.pass_on_whole(message)
+        spoken = await self._writer.pass_on_whole(message)
         self._count(spoken)
         return spoken
 
@@ -161,7 +161,7 @@ class Caller:
             names = {"user_message_uuids": list(uuids)} if uuids else {}
             self._state.outlet.system("status", status="requesting", **names)
 
-    def _count(self, spoken: Spoken) -> None:
+    def _count(self, spoken: SpokenReply) -> None:
         if not spoken.usage:
             return
         self._state.ledger.add(self._model, spoken.usage)
@@ -169,7 +169,7 @@ class Caller:
             # The CLI ends the turn before it adds up what the last reply cost.
             self._note_usage(spoken)
 
-    def _note_usage(self, spoken: Spoken) -> None:
+    def _note_usage(self, spoken: SpokenReply) -> None:
         self._tally.spent.add(spoken.usage)
         self._tally.last_usage = spoken.usage
         if self._tally.first_usage is None:
@@ -196,7 +196,7 @@ class Caller:
         )
         await asyncio.sleep(delay)
 
-    def _give_up(self, error: ApiError) -> Ending:
+    def _give_up(self, error: ApiError) -> TurnEnding:
         refusal = refusals.read(
             error,
             model=self._state.model_name,
@@ -211,4 +211,4 @@ class Caller:
             request_id=_REQUEST_ID,
             **extra,
         )
-        return Ending(reason=refusal.reason, is_error=True, error=refusal.error, extra=extra)
+        return TurnEnding(reason=refusal.reason, is_error=True, error=refusal.error, extra=extra)

@@ -14,8 +14,8 @@ from typing import Final
 
 from pilothouse_sim.cassettes import Cassette, CassetteError, LineCutter, read, write_program
 
-from .replay.actions import Action, End, Write
-from .replay.names import Place
+from .replay.actions import Action, EndReplay, WriteLine
+from .replay.names import HostPlace
 from .replay.player import Player
 
 __all__ = ["main", "play", "write_player"]
@@ -61,7 +61,7 @@ class _Stage:
             _die_of(end.signal)
         return end.code
 
-    async def _perform(self) -> End:
+    async def _perform(self) -> EndReplay:
         loop = asyncio.get_running_loop()
         writing, reading = loop.create_task(self._write()), loop.create_task(self._read())
         try:
@@ -97,10 +97,10 @@ class _Stage:
         self._queue(self._player.receive_line(cutter.take_rest()))
         self._queue(self._player.receive_eof())
 
-    async def _write(self) -> End:
+    async def _write(self) -> EndReplay:
         while True:
             action = await self._actions.get()
-            if isinstance(action, End):
+            if isinstance(action, EndReplay):
                 return action
             if self._speed:
                 await asyncio.sleep(action.after / self._speed)
@@ -108,7 +108,7 @@ class _Stage:
             await asyncio.to_thread(_write_all, action)
 
 
-def _write_all(action: Write) -> None:
+def _write_all(action: WriteLine) -> None:
     target = 1 if action.stream == "out" else 2
     view = memoryview(action.data)
     while view:
@@ -126,9 +126,11 @@ async def _open_stdin() -> Callable[[], asyncio.Future[bytes]]:
     return lambda: loop.create_task(reader.read(CHUNK))
 
 
-def _here() -> Place:
+def _here() -> HostPlace:
     home = os.environ.get("HOME", "")
-    return Place(str(Path.cwd()), home, os.environ.get("CLAUDE_CONFIG_DIR") or f"{home}/.claude")
+    return HostPlace(
+        str(Path.cwd()), home, os.environ.get("CLAUDE_CONFIG_DIR") or f"{home}/.claude"
+    )
 
 
 def _die_of(number: int) -> None:

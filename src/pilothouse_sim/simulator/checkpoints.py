@@ -17,7 +17,7 @@ from pilothouse_sim.simulator.outlet import new_id
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.state import SessionState
-    from pilothouse_sim.simulator.transcript import Transcript
+    from pilothouse_sim.simulator.transcript import TranscriptFile
 
 __all__ = ["Checkpoints"]
 
@@ -37,7 +37,7 @@ class _Change(Struct, frozen=True):
 class Checkpoints:
     """The session's checkpoints."""
 
-    def __init__(self, state: SessionState, transcript: Transcript) -> None:
+    def __init__(self, state: SessionState, transcript: TranscriptFile) -> None:
         self._state = state
         self._transcript = transcript
         self._is_on = state.is_set("CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING")

@@ -16,13 +16,13 @@ from pilothouse.protocol.messages import (
 )
 from pilothouse.protocol.wire import as_object, members, parse_strictly
 from pilothouse_sim.simulator import controls
-from pilothouse_sim.simulator.prompts import Prompt
+from pilothouse_sim.simulator.prompts import ClientPrompt
 
 if TYPE_CHECKING:
     from pilothouse.protocol.events import Event
-    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.session import SimulatedSession
 
-__all__ = ["BadInput", "Reception"]
+__all__ = ["BadInput", "ClientInput"]
 
 LAST_ANSWERS = 5.0
 """Seconds that the answers to the last requests may take."""
@@ -36,10 +36,10 @@ class BadInput(Exception):
     """A line that ends the CLI; the text goes to stderr."""
 
 
-class Reception:
+class ClientInput:
     """The session's listener at its end of the wire."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SimulatedSession) -> None:
         self._session = session
         self._outlet = session.state.outlet
         self._connection = self._outlet.connection
@@ -136,12 +136,12 @@ def _take_token(variables: dict[str, Any]) -> None:
         os.environ[_TOKEN] = token
 
 
-def _read_prompt(message: UserMessage) -> Prompt:
+def _read_prompt(message: UserMessage) -> ClientPrompt:
     body = members(message.raw)
     said = as_object(body.get("message"))
     if said.get("role") != "user":
         raise BadInput(f"Error: Expected message role 'user', got '{_spelled(said)}'")
-    return Prompt(
+    return ClientPrompt(
         content=said.get("content") or "(no content)",
         uuid=body.get("uuid"),
         is_question=body.get("shouldQuery") is not False,

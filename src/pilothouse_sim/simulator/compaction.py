@@ -19,12 +19,12 @@ from pilothouse_sim.simulator.outlet import new_id
 from pilothouse_sim.simulator.prompts import words_of
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.conversation import Conversation
-    from pilothouse_sim.simulator.hooks.session import Hooks
+    from pilothouse_sim.simulator.conversation import ModelConversation
+    from pilothouse_sim.simulator.hooks.session import SessionHooks
     from pilothouse_sim.simulator.model_requests import ModelRequests
     from pilothouse_sim.simulator.state import SessionState
     from pilothouse_sim.simulator.tally import Tally
-    from pilothouse_sim.simulator.transcript import Transcript
+    from pilothouse_sim.simulator.transcript import TranscriptFile
 
 __all__ = ["TOO_SHORT", "Compacted", "Compaction", "TooShort"]
 
@@ -61,10 +61,10 @@ class Compaction:
     def __init__(
         self,
         state: SessionState,
-        transcript: Transcript,
-        hooks: Hooks,
+        transcript: TranscriptFile,
+        hooks: SessionHooks,
         requests: ModelRequests,
-        conversation: Conversation,
+        conversation: ModelConversation,
     ) -> None:
         self._state = state
         self._transcript = transcript

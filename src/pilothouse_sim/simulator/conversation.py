@@ -9,24 +9,24 @@ from pilothouse_sim.simulator.clock import timestamp
 from pilothouse_sim.simulator.prompts import words_of
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.flags import Launch
+    from pilothouse_sim.simulator.flags import LaunchFlags
     from pilothouse_sim.simulator.mcp import McpServers
-    from pilothouse_sim.simulator.prompts import Prompt
+    from pilothouse_sim.simulator.prompts import ClientPrompt
     from pilothouse_sim.simulator.state import SessionState
     from pilothouse_sim.simulator.tally import Tally
     from pilothouse_sim.simulator.tasks import Progress
-    from pilothouse_sim.simulator.transcript import Thread, Transcript
+    from pilothouse_sim.simulator.transcript import Thread, TranscriptFile
 
-__all__ = ["Conversation"]
+__all__ = ["ModelConversation"]
 
 
-class Conversation:
+class ModelConversation:
     """The session's own conversation, or a sub-agent's."""
 
     def __init__(
         self,
         state: SessionState,
-        transcript: Transcript,
+        transcript: TranscriptFile,
         mcp: McpServers,
         thread: Thread,
         progress: Progress | None = None,
@@ -45,11 +45,11 @@ class Conversation:
         """Tokens that compactions have saved."""
         self._progress = progress
         """Who is told of the tools that a sub-agent calls."""
-        self._to_echo: list[Prompt] = []
+        self._to_echo: list[ClientPrompt] = []
 
     # What is said
 
-    def hear(self, prompt: Prompt) -> None:
+    def hear(self, prompt: ClientPrompt) -> None:
         """Takes a prompt into the conversation; it is echoed when the model begins to answer."""
         self.add("user", prompt.told)
         self._to_echo.append(prompt)
@@ -75,7 +75,7 @@ class Conversation:
         for prompt in prompts:
             self.echo(prompt)
 
-    def echo(self, prompt: Prompt, *, timed: bool = True) -> None:
+    def echo(self, prompt: ClientPrompt, *, timed: bool = True) -> None:
         """Repeats one prompt to clients that asked for it."""
         if self._state.launch.replay_user_messages:
             self._state.outlet.send(
@@ -126,7 +126,7 @@ class Conversation:
         self._transcript.user(self.thread, message, own, extra)
 
 
-def _system_prompt(launch: Launch) -> str:
+def _system_prompt(launch: LaunchFlags) -> str:
     """What the command line tells the model before anything is said."""
     own = _read(launch.system_prompt, launch.system_prompt_file)
     return "\n".join(

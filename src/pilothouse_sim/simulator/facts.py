@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from pilothouse_sim.simulator.models import (
     FOLDER,
-    Model,
+    ModelFacts,
     data,
     is_known_model,
     listed_models,
@@ -33,7 +33,7 @@ __all__ = [
     "MODES",
     "VERSION",
     "Catalog",
-    "Model",
+    "ModelFacts",
     "builtin_catalog",
     "init_fields",
     "initialize_reply",

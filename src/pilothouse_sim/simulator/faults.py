@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, convert
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.wire_ends import End, Listener
+    from pilothouse_sim.simulator.wire_ends import WireEnd, WireListener
 
 __all__ = ["BadFault", "Faults", "FaultyEnd"]
 
@@ -65,15 +65,15 @@ class Faults(Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_f
 class FaultyEnd:
     """An end that goes wrong where it is told to."""
 
-    def __init__(self, end: End, faults: Faults) -> None:
+    def __init__(self, end: WireEnd, faults: Faults) -> None:
         self._end = end
         self._faults = faults
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._pump: asyncio.Task[None] | None = None
-        self._listener: Listener | None = None
+        self._listener: WireListener | None = None
         self._hangs = False
 
-    async def start(self, listener: Listener) -> None:
+    async def start(self, listener: WireListener) -> None:
         self._listener = listener
         self._pump = asyncio.create_task(self._write_lines())
         await self._end.start(self)

@@ -7,14 +7,14 @@ from typing import Any, Final
 
 from msgspec import Struct, convert
 
-__all__ = ["BadFlag", "Launch", "parse"]
+__all__ = ["BadFlag", "LaunchFlags", "parse"]
 
 
 class BadFlag(Exception):
     """The command line is refused; the text is what the CLI writes to stderr."""
 
 
-class Launch(Struct, frozen=True, kw_only=True):
+class LaunchFlags(Struct, frozen=True, kw_only=True):
     """What the command line asks for. Names are the flags', with underscores."""
 
     prompt: str = ""
@@ -208,7 +208,7 @@ _AMOUNTS: Final = {
 _COMMA_LISTS: Final = frozenset({"allowed_tools", "disallowed_tools", "tools"})
 
 
-def parse(argv: list[str]) -> Launch:
+def parse(argv: list[str]) -> LaunchFlags:
     """Reads a command line; raises `BadFlag` with the CLI's own words for what is wrong in it."""
     found: dict[str, Any] = {}
     words: list[str] = []
@@ -301,11 +301,11 @@ def _missing(name: str) -> BadFlag:
     return BadFlag(f"error: option '{full} <{(_VALUES | _LISTS)[name]}>' argument missing")
 
 
-def _build(found: dict[str, Any]) -> Launch:
+def _build(found: dict[str, Any]) -> LaunchFlags:
     for key in _COMMA_LISTS & found.keys():
         found[key] = [entry for given in found[key] for entry in _split_rules(given)]
-    known = {key: value for key, value in found.items() if key in Launch.__struct_fields__}
-    return convert(known, Launch, strict=False)
+    known = {key: value for key, value in found.items() if key in LaunchFlags.__struct_fields__}
+    return convert(known, LaunchFlags, strict=False)
 
 
 def _split_rules(given: str) -> list[str]:

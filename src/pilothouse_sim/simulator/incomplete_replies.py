@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final
 from pilothouse_sim.simulator import facts
 from pilothouse_sim.simulator.models import spoken_name
 from pilothouse_sim.simulator.synthetic import say_failure, synthetic
-from pilothouse_sim.simulator.tally import Ending
+from pilothouse_sim.simulator.tally import TurnEnding
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.conversation import Conversation
-    from pilothouse_sim.simulator.reply_writer import Spoken
+    from pilothouse_sim.simulator.conversation import ModelConversation
+    from pilothouse_sim.simulator.reply_writer import SpokenReply
     from pilothouse_sim.simulator.state import SessionState
     from pilothouse_sim.simulator.tally import Tally
 
@@ -47,21 +47,21 @@ _LOST: Final = "API Error: Connection lost mid-response. The response above may 
 class Patience:
     """What one turn has put up with so far."""
 
-    def __init__(self, state: SessionState, conversation: Conversation, tally: Tally) -> None:
+    def __init__(self, state: SessionState, conversation: ModelConversation, tally: Tally) -> None:
         self._state = state
         self._conversation = conversation
         self._tally = tally
         self._cuts = 0
         self._is_asked_for_words = False
 
-    def used_tools(self, spoken: Spoken) -> None:
+    def used_tools(self, spoken: SpokenReply) -> None:
         """The reply had calls, and they were made: the count begins again."""
         self._cuts = 0
         if spoken.is_cut:
             message = synthetic(_LOST, stop_reason="tool_use")
             self._say(message, error="server_error", api_error="connection_failed")
 
-    def asks_for_more(self, spoken: Spoken) -> bool:
+    def asks_for_more(self, spoken: SpokenReply) -> bool:
         """Asks the model to go on if the reply ended too soon."""
         if spoken.is_cut:
             return self._note(_CUT_OFF)
@@ -75,7 +75,7 @@ class Patience:
             return self._note(_NOTHING)
         return False
 
-    def gives_up(self, spoken: Spoken) -> Ending | None:
+    def gives_up(self, spoken: SpokenReply) -> TurnEnding | None:
         """How the turn ends because of a reply that was not to be had whole."""
         if spoken.stop_reason in _TOO_LONG:
             error = "max_output_tokens"
@@ -86,9 +86,9 @@ class Patience:
                 api_error_params={"cut": "output_limit"},
             )
             extra = {"api_error": error}
-            return Ending(reason="api_error", is_error=True, error=error, extra=extra)
+            return TurnEnding(reason="api_error", is_error=True, error=error, extra=extra)
         if spoken.stop_reason == "refusal":
-            return Ending(reason="api_error", is_error=True, error="invalid_request")
+            return TurnEnding(reason="api_error", is_error=True, error="invalid_request")
         return None
 
     def _too_long(self) -> str:
@@ -98,7 +98,7 @@ class Patience:
             "this behavior, set the CLAUDE_CODE_MAX_OUTPUT_TOKENS environment variable."
         )
 
-    def _tell_stopped(self, spoken: Spoken) -> bool:
+    def _tell_stopped(self, spoken: SpokenReply) -> bool:
         self._conversation.echo_prompts()
         name = spoken_name(self._state.model_name)
         self._state.outlet.system(
@@ -117,5 +117,5 @@ class Patience:
         say_failure(self._conversation, self._tally, message, **extra)
 
 
-def _is_visible(spoken: Spoken) -> bool:
+def _is_visible(spoken: SpokenReply) -> bool:
     return any(block["type"] != "thinking" for block in spoken.blocks)

@@ -12,14 +12,14 @@ import msgspec
 from pilothouse_sim.simulator.flags import BadFlag
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.flags import Launch
+    from pilothouse_sim.simulator.flags import LaunchFlags
 
 __all__ = ["check", "refuse_root"]
 
 _SOURCES: Final = ("user", "project", "local")
 
 
-def check(launch: Launch) -> None:
+def check(launch: LaunchFlags) -> None:
     """Raises `BadFlag` with the CLI's own words for what is wrong."""
     _check_formats(launch)
     _check_identity(launch)
@@ -28,7 +28,7 @@ def check(launch: Launch) -> None:
         _check_schema(launch.json_schema)
 
 
-def _check_formats(launch: Launch) -> None:
+def _check_formats(launch: LaunchFlags) -> None:
     streams_out = launch.output_format == "stream-json"
     streams_in = launch.input_format == "stream-json"
     if streams_in and not streams_out:
@@ -46,7 +46,7 @@ def _check_formats(launch: Launch) -> None:
         raise BadFlag("Error: When using --print, --output-format=stream-json requires --verbose")
 
 
-def _check_identity(launch: Launch) -> None:
+def _check_identity(launch: LaunchFlags) -> None:
     if launch.dangerously_skip_permissions:
         refuse_root()
     if launch.session_id is not None and not _is_uuid(launch.session_id):
@@ -75,7 +75,7 @@ def _is_uuid(words: str) -> bool:
         return False
 
 
-def _check_files(launch: Launch) -> None:
+def _check_files(launch: LaunchFlags) -> None:
     if launch.settings and _read_object(launch.settings) is None:
         _require(launch.settings, "Error: Settings file not found: {}")
     if launch.system_prompt_file:

@@ -11,13 +11,13 @@ from pilothouse_sim.simulator.permissions.state import BYPASS
 from pilothouse_sim.simulator.settings import read_inline
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.flags import Launch
+    from pilothouse_sim.simulator.flags import LaunchFlags
 
 __all__ = ["permissions_at_launch"]
 
 
 def permissions_at_launch(
-    launch: Launch, cwd: Path, home: Path, config_dir: Path
+    launch: LaunchFlags, cwd: Path, home: Path, config_dir: Path
 ) -> PermissionState:
     """The permissions as flags and settings have them."""
     bypass = launch.dangerously_skip_permissions

@@ -7,7 +7,7 @@ from typing import Any
 from pilothouse_sim.simulator import facts
 from pilothouse_sim.simulator.clock import now_ms
 
-__all__ = ["Ledger", "Spent"]
+__all__ = ["CostLedger", "Spent"]
 
 _TOKENS = (
     ("inputTokens", "input_tokens"),
@@ -56,7 +56,7 @@ class Spent:
         }
 
 
-class Ledger:
+class CostLedger:
     """Every call of the session, by model."""
 
     def __init__(self) -> None:

@@ -11,16 +11,16 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from pilothouse_sim.simulator import facts
-from pilothouse_sim.simulator.controls.base import Asked
+from pilothouse_sim.simulator.controls.base import ControlAsk
 from pilothouse_sim.simulator.controls.context import get_context_usage
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.session import SimulatedSession
 
 __all__ = ["EXTRA_FIELDS", "LOCAL_COMMANDS"]
 
-Answer = Callable[["Session", str], str]
-LocalCommand = Callable[["Session", str], Awaitable[str]]
+Answer = Callable[["SimulatedSession", str], str]
+LocalCommand = Callable[["SimulatedSession", str], Awaitable[str]]
 
 _COLORS: Final = ("red", "blue", "green", "yellow", "purple", "orange", "pink", "cyan", "default")
 _EFFORTS: Final = {
@@ -44,7 +44,7 @@ _MCP_USAGE: Final = (
 # How the session works
 
 
-def _set_model(session: Session, args: str) -> str:
+def _set_model(session: SimulatedSession, args: str) -> str:
     if not args:
         shown = _model_label(session.state.desk.model_given or "default")
         return (
@@ -70,7 +70,7 @@ def _model_label(given: str) -> str:
     return f"{label} (default)" if given == "default" else label
 
 
-def _set_effort(session: Session, args: str) -> str:
+def _set_effort(session: SimulatedSession, args: str) -> str:
     if not args:
         return f"Usage: /effort <{_EFFORT_WORDS.replace(', ', '|')}>"
     if args == "auto":
@@ -80,7 +80,7 @@ def _set_effort(session: Session, args: str) -> str:
     return f"Set effort level to {args} (this session only): {_EFFORTS[args]}"
 
 
-def _set_autocompact(session: Session, args: str) -> str:
+def _set_autocompact(session: SimulatedSession, args: str) -> str:
     window = f"Auto-compact window for {_model_label(session.state.model_name)}"
     if not args:
         size = _short(facts.model(session.state.model_name).context_window)
@@ -97,7 +97,7 @@ def _set_autocompact(session: Session, args: str) -> str:
     return f"{window} set to {_short(tokens)} tokens"
 
 
-def _set_color(session: Session, args: str) -> str:
+def _set_color(session: SimulatedSession, args: str) -> str:
     if args not in _COLORS:
         return f'Invalid color "{args}". Available colors: {", ".join(_COLORS)}'
     if args == "default":
@@ -105,7 +105,7 @@ def _set_color(session: Session, args: str) -> str:
     return f"Session color set to: {args}"
 
 
-def _set_style(session: Session, args: str) -> str:
+def _set_style(session: SimulatedSession, args: str) -> str:
     styles = session.state.catalog.output_styles
     if not args:
         listed = "\n".join(("Available styles:", *(f"- {style}" for style in styles)))
@@ -115,19 +115,19 @@ def _set_style(session: Session, args: str) -> str:
     return f"Output style set to {args}"
 
 
-def _set_option(session: Session, args: str) -> str:
+def _set_option(session: SimulatedSession, args: str) -> str:
     if args and "=" not in args:
         return f'Expected key=value, got "{args}". Run /config to see what\'s available.'
     return "Usage: /config key=value [key=value ...]"
 
 
-def _set_fast(session: Session, args: str) -> str:
+def _set_fast(session: SimulatedSession, args: str) -> str:
     if args not in ("", "on", "off"):
         return f'Unknown argument "{args}". Use: /fast [on|off]'
     return "Fast mode unavailable: Fast mode is not available in the Agent SDK"
 
 
-def _steer_servers(session: Session, args: str) -> str:
+def _steer_servers(session: SimulatedSession, args: str) -> str:
     action = args.split()[0] if args else ""
     if action not in ("", "reconnect", "enable", "disable"):
         return f'"{action}" isn\'t a recognized /mcp action. Try reconnect, enable, or disable.'
@@ -139,7 +139,7 @@ def _steer_servers(session: Session, args: str) -> str:
 # Reports
 
 
-def _report_usage(session: Session, args: str) -> str:
+def _report_usage(session: SimulatedSession, args: str) -> str:
     ledger = session.state.ledger
     lines = [
         f"Total cost:            {_dollars(ledger.cost)}",
@@ -171,8 +171,8 @@ def _spent_on(name: str, entry: dict[str, Any]) -> str:
     return f"{name + ':':>21}  {counts} ({_dollars(entry['costUSD'])})"
 
 
-def _report_context(session: Session, args: str) -> str:
-    report = get_context_usage(session, Asked("", {}))
+def _report_context(session: SimulatedSession, args: str) -> str:
+    report = get_context_usage(session, ControlAsk("", {}))
     used, window = report["totalTokens"], report["maxTokens"]
     rows = [
         f"| {each['name']} | {_short(each['tokens'])} | {each['tokens'] * 100 / window:.1f}% |"
@@ -188,9 +188,9 @@ def _report_context(session: Session, args: str) -> str:
     )
 
 
-def _context_fields(session: Session) -> dict[str, Any]:
+def _context_fields(session: SimulatedSession) -> dict[str, Any]:
     """The report of /context, for clients that show it in their own way."""
-    report = get_context_usage(session, Asked("", {}))
+    report = get_context_usage(session, ControlAsk("", {}))
     skills = report.get("skills", {}).get("skillFrontmatter", [])
     usage = {
         "model": report["model"],
@@ -206,7 +206,9 @@ def _context_fields(session: Session) -> dict[str, Any]:
     return {"context_usage": usage}
 
 
-def _shown_categories(session: Session, reported: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _shown_categories(
+    session: SimulatedSession, reported: list[dict[str, Any]]
+) -> list[dict[str, Any]]:
     kinds = ("used", "deferred", "buffer", "free")
     listed = [{name: each[name] for name in ("name", "tokens", "kind")} for each in reported]
     talk = session.main
@@ -215,17 +217,17 @@ def _shown_categories(session: Session, reported: list[dict[str, Any]]) -> list[
     return sorted(listed, key=lambda each: kinds.index(each["kind"]))
 
 
-def _report_agents(session: Session, args: str) -> str:
+def _report_agents(session: SimulatedSession, args: str) -> str:
     running = [task.description for task in session.tasks.running() if "agent" in task.kind]
     return "\n".join(running) or "No subagents, teammates or other Claude sessions"
 
 
-def _reload_plugins(session: Session, args: str) -> str:
+def _reload_plugins(session: SimulatedSession, args: str) -> str:
     own = len(session.state.catalog.agents)
     return f"Reloaded: 0 plugins · 0 skills · {own} agents · 0 hooks · 0 plugin LSP servers"
 
 
-def _reload_skills(session: Session, args: str) -> str:
+def _reload_skills(session: SimulatedSession, args: str) -> str:
     own = sum(1 for each in session.state.catalog.commands if not each.get("builtin"))
     # Three of the CLI's skills are there for users only; commands of users' own count as skills.
     known = len(facts.builtin_catalog(session.state.environment).skills) - 3 + own
@@ -235,7 +237,7 @@ def _reload_skills(session: Session, args: str) -> str:
 # The conversation
 
 
-def rename(session: Session, args: str) -> str:
+def rename(session: SimulatedSession, args: str) -> str:
     """Gives the session a title."""
     if not args:
         return "Could not generate a name: no conversation context yet. Usage: /rename <name>"
@@ -245,7 +247,7 @@ def rename(session: Session, args: str) -> str:
     return f"Session renamed to: {args}"
 
 
-async def _recap(session: Session, args: str) -> str:
+async def _recap(session: SimulatedSession, args: str) -> str:
     if not session.main.messages:
         return "Nothing to recap yet — send a message first."
     body = session.requests.body(session.main)
@@ -259,7 +261,7 @@ def _always(words: str) -> Answer:
 
 
 def _at_once(answer: Answer) -> LocalCommand:
-    async def say(session: Session, args: str) -> str:
+    async def say(session: SimulatedSession, args: str) -> str:
         return answer(session, args)
 
     return say

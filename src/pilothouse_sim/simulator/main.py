@@ -15,11 +15,11 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pilothouse_sim.simulator.flags import BadFlag, Launch, parse
+from pilothouse_sim.simulator.flags import BadFlag, LaunchFlags, parse
 
 if TYPE_CHECKING:
     from pilothouse_sim.scenario import Script
-    from pilothouse_sim.simulator.wire_ends import End
+    from pilothouse_sim.simulator.wire_ends import WireEnd
 
 __all__ = ["main"]
 
@@ -58,13 +58,13 @@ def _show_help() -> int:
     return 0
 
 
-def _replay(path: Path, words: list[str], launch: Launch) -> int:
+def _replay(path: Path, words: list[str], launch: LaunchFlags) -> int:
     from pilothouse_sim.simulator.cassette import play
 
     return asyncio.run(play(path, words, speed=launch.speed))
 
 
-def _simulate(launch: Launch) -> int:
+def _simulate(launch: LaunchFlags) -> int:
     from pilothouse_sim.scenario import ScenarioError
     from pilothouse_sim.simulator.faults import BadFault
     from pilothouse_sim.simulator.launch_checks import check
@@ -88,7 +88,7 @@ def _script() -> Script:
     return BuiltinScript()
 
 
-async def _run(launch: Launch, script: Script) -> int:
+async def _run(launch: LaunchFlags, script: Script) -> int:
     from pilothouse_sim.simulator.model import Model
     from pilothouse_sim.simulator.process import run
 
@@ -99,10 +99,10 @@ async def _run(launch: Launch, script: Script) -> int:
     return await run(launch, _end(launch), model)
 
 
-def _end(launch: Launch) -> End:
+def _end(launch: LaunchFlags) -> WireEnd:
     from pilothouse_sim.simulator.wire_ends import StdioEnd
 
-    end: End = StdioEnd()
+    end: WireEnd = StdioEnd()
     if launch.sdk_url:
         from pilothouse_sim.simulator.sdk_url import SdkUrlEnd
 

@@ -12,7 +12,7 @@ from pilothouse_sim.simulator.prompts import as_sent
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from pilothouse_sim.simulator.conversation import Conversation
+    from pilothouse_sim.simulator.conversation import ModelConversation
     from pilothouse_sim.simulator.model import Model
     from pilothouse_sim.simulator.plans import Plans
     from pilothouse_sim.simulator.state import SessionState
@@ -30,7 +30,7 @@ class ModelRequests:
         self._toolbox = toolbox
         self._plans = plans
 
-    def body(self, conversation: Conversation) -> dict[str, Any]:
+    def body(self, conversation: ModelConversation) -> dict[str, Any]:
         """The request as the Messages API would get it, as far as scenarios look at it."""
         return {
             "model": self._state.request_model(),

@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Struct
 
 __all__ = [
-    "Model",
+    "ModelFacts",
     "data",
     "is_known_model",
     "listed_models",
@@ -28,7 +28,7 @@ _UNKNOWN: Final = {"max_output_tokens": 32_000, "cost_basis": "unknown", "takes_
 _DATED: Final = re.compile(r"(?:.*\.)?(claude-.+?)(?:-\d{8}|-latest)?(?:-v\d.*|@.*)?")
 
 
-class Model(Struct, frozen=True, kw_only=True):
+class ModelFacts(Struct, frozen=True, kw_only=True):
     """A model as results and reports describe it."""
 
     id: str
@@ -77,14 +77,14 @@ def is_known_model(name: str) -> bool:
     return _canonical(name) in data()["models"]
 
 
-def model(name: str) -> Model:
+def model(name: str) -> ModelFacts:
     """Size and price of a model; unknown ones are taken for the default one, as the CLI does."""
     canonical = _canonical(name)
     models: dict[str, dict[str, Any]] = data()["models"]
     known = models.get(canonical)
     if known is None:
         known = models[data()["aliases"]["default"]] | _UNKNOWN
-    return msgspec.convert({"id": canonical, **known}, Model)
+    return msgspec.convert({"id": canonical, **known}, ModelFacts)
 
 
 def price(name: str, tokens: Mapping[str, int]) -> float:

@@ -9,7 +9,7 @@ from typing import Any
 from pilothouse.protocol.connection import Connection
 from pilothouse.protocol.control import ControlResponse
 from pilothouse.protocol.control_requests import UntypedRequest
-from pilothouse_sim.simulator.wire_ends import End
+from pilothouse_sim.simulator.wire_ends import WireEnd
 
 __all__ = ["ClientGone", "ClientRefused", "Message", "Outlet", "new_id"]
 
@@ -32,7 +32,7 @@ def new_id() -> str:
 class Outlet:
     """Writes messages of one session through one connection."""
 
-    def __init__(self, connection: Connection, end: End, session_id: str) -> None:
+    def __init__(self, connection: Connection, end: WireEnd, session_id: str) -> None:
         self.connection = connection
         self.session_id = session_id
         self._end = end

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.conversation import Conversation
+    from pilothouse_sim.simulator.conversation import ModelConversation
     from pilothouse_sim.simulator.state import SessionState
 
 __all__ = ["Plans"]
@@ -19,7 +19,7 @@ _WHO = ("anchor", "beacon", "compass", "harbour", "keel", "lantern", "mast", "ru
 class Plans:
     """The session's plan."""
 
-    def __init__(self, state: SessionState, conversation: Conversation) -> None:
+    def __init__(self, state: SessionState, conversation: ModelConversation) -> None:
         self._state = state
         self._conversation = conversation
         self._path: Path | None = None

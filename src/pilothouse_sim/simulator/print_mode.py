@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.flags import Launch
-    from pilothouse_sim.simulator.wire_ends import End, Listener
+    from pilothouse_sim.simulator.flags import LaunchFlags
+    from pilothouse_sim.simulator.wire_ends import WireEnd, WireListener
 
 __all__ = ["NoPrompt", "PrintEnd"]
 
@@ -32,7 +32,7 @@ class NoPrompt(Exception):
 class PrintEnd:
     """Stands in for a client that says one thing and wants one answer."""
 
-    def __init__(self, launch: Launch, end: End) -> None:
+    def __init__(self, launch: LaunchFlags, end: WireEnd) -> None:
         self._launch = launch
         self._end = end
         self._piped = bytearray()
@@ -40,7 +40,7 @@ class PrintEnd:
         self._held: list[bytes] = []
         """Lines that wait for the end, to be written as one list."""
 
-    async def start(self, listener: Listener) -> None:
+    async def start(self, listener: WireListener) -> None:
         """Reads what was piped in, then says it behind the prompt of the command line."""
         await self._end.start(self)
         if not sys.stdin.isatty():

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 from pilothouse.protocol.connection import Connection, Role
 from pilothouse_sim.simulator import resume
-from pilothouse_sim.simulator.client_input import BadInput, Reception
+from pilothouse_sim.simulator.client_input import BadInput, ClientInput
 from pilothouse_sim.simulator.outlet import Outlet, new_id
 from pilothouse_sim.simulator.print_mode import NoPrompt
-from pilothouse_sim.simulator.session import Session
+from pilothouse_sim.simulator.session import SimulatedSession
 from pilothouse_sim.simulator.turns import Turns
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.flags import Launch
+    from pilothouse_sim.simulator.flags import LaunchFlags
     from pilothouse_sim.simulator.model import Model
-    from pilothouse_sim.simulator.wire_ends import End
+    from pilothouse_sim.simulator.wire_ends import WireEnd
 
 __all__ = ["run"]
 
@@ -28,7 +28,7 @@ PARTING = 1.0
 """Seconds a client has to take what is left once a signal has ended the CLI."""
 
 
-async def run(launch: Launch, end: End, model: Model) -> int:
+async def run(launch: LaunchFlags, end: WireEnd, model: Model) -> int:
     """Serves one client until it goes, and returns the exit code."""
     connection = Connection(Role.CLI, new_request_id=new_id)
     try:
@@ -36,10 +36,10 @@ async def run(launch: Launch, end: End, model: Model) -> int:
     except resume.NothingToResume as refusal:
         return await _refuse(refusal, connection, end, launch)
     outlet = Outlet(connection, end, resume.own_id(launch, past))
-    session = Session(launch, os.environ, outlet, model)
+    session = SimulatedSession(launch, os.environ, outlet, model)
     if past is not None:
         resume.restore(session, past)
-    reception = Reception(session)
+    reception = ClientInput(session)
     ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
     _heed_signals(session, ended)
     tasks: list[asyncio.Task[None]] = []
@@ -72,7 +72,7 @@ async def _first(task: asyncio.Task[None], ended: asyncio.Future[int]) -> None:
         task.result()
 
 
-async def _close(end: End, *, patiently: bool) -> None:
+async def _close(end: WireEnd, *, patiently: bool) -> None:
     """Lets what was written through; after a signal, only as much as the client takes at once."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(None if patiently else PARTING):
@@ -80,7 +80,7 @@ async def _close(end: End, *, patiently: bool) -> None:
 
 
 async def _refuse(
-    refusal: resume.NothingToResume, connection: Connection, end: End, launch: Launch
+    refusal: resume.NothingToResume, connection: Connection, end: WireEnd, launch: LaunchFlags
 ) -> int:
     if launch.output_format == "stream-json":
         await end.start(_Deaf())
@@ -101,8 +101,8 @@ class _Deaf:
 
 
 def _code(
-    session: Session,
-    reception: Reception,
+    session: SimulatedSession,
+    reception: ClientInput,
     turns: asyncio.Task[None],
     ended: asyncio.Future[int],
 ) -> int:
@@ -114,7 +114,7 @@ def _code(
     return session.exit_code
 
 
-def _heed_signals(session: Session, ended: asyncio.Future[int]) -> None:
+def _heed_signals(session: SimulatedSession, ended: asyncio.Future[int]) -> None:
     loop = asyncio.get_running_loop()
 
     def end_with(code: int) -> None:

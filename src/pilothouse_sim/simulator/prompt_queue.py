@@ -14,15 +14,15 @@ from pilothouse_sim.simulator.invocations import is_command
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.activity import SessionActivity
-    from pilothouse_sim.simulator.conversation import Conversation
-    from pilothouse_sim.simulator.hooks.session import Hooks
+    from pilothouse_sim.simulator.conversation import ModelConversation
+    from pilothouse_sim.simulator.hooks.session import SessionHooks
     from pilothouse_sim.simulator.mcp import McpServers
     from pilothouse_sim.simulator.outlet import Outlet
-    from pilothouse_sim.simulator.prompts import Prompt
+    from pilothouse_sim.simulator.prompts import ClientPrompt
     from pilothouse_sim.simulator.state import SessionState
     from pilothouse_sim.simulator.tally import Tally
     from pilothouse_sim.simulator.tasks import Notice
-    from pilothouse_sim.simulator.transcript import Transcript
+    from pilothouse_sim.simulator.transcript import TranscriptFile
 
 __all__ = ["CurrentWork", "PromptQueue"]
 
@@ -33,15 +33,15 @@ class PromptQueue:
     def __init__(
         self,
         state: SessionState,
-        transcript: Transcript,
-        hooks: Hooks,
+        transcript: TranscriptFile,
+        hooks: SessionHooks,
         activity: SessionActivity,
     ) -> None:
         self._state = state
         self._transcript = transcript
         self._hooks = hooks
         self._activity = activity
-        self.prompts: deque[Prompt] = deque()
+        self.prompts: deque[ClientPrompt] = deque()
         self.notices: deque[Notice] = deque()
         self.input_ended = False
         self._seen: set[str] = set()
@@ -63,7 +63,7 @@ class PromptQueue:
 
     # What comes from outside
 
-    def receive(self, prompt: Prompt) -> None:
+    def receive(self, prompt: ClientPrompt) -> None:
         """Takes a prompt of the client's."""
         if prompt.uuid in self._seen:
             self._repeat(prompt)
@@ -80,7 +80,7 @@ class PromptQueue:
         self.prompts.append(prompt)
         self._wake.set()
 
-    def _repeat(self, prompt: Prompt) -> None:
+    def _repeat(self, prompt: ClientPrompt) -> None:
         """Takes note of a prompt that was sent before; there is no turn."""
         if self._state.launch.replay_user_messages:
             self._state.outlet.send(
@@ -125,7 +125,7 @@ class PromptQueue:
         self._wake.clear()
         await self._wake.wait()
 
-    def next(self) -> Prompt:
+    def next(self) -> ClientPrompt:
         """Takes the prompt whose turn has come."""
         self._transcript.dequeued()
         return self.prompts.popleft()
@@ -134,7 +134,7 @@ class PromptQueue:
         """Whether a prompt waits that can be part of the same turn."""
         return bool(self.prompts) and not is_command(self._state.catalog, self.prompts[0].text)
 
-    async def join(self, conversation: Conversation, tally: Tally) -> None:
+    async def join(self, conversation: ModelConversation, tally: Tally) -> None:
         """Lets the prompts that came while a tool ran join the turn."""
         while self.next_joins():
             prompt = self.prompts.popleft()

@@ -8,10 +8,10 @@ from msgspec import Struct, field
 
 from pilothouse_sim.simulator.outlet import new_id
 
-__all__ = ["Prompt", "as_sent", "words_of"]
+__all__ = ["ClientPrompt", "as_sent", "words_of"]
 
 
-class Prompt(Struct, frozen=True, kw_only=True):
+class ClientPrompt(Struct, frozen=True, kw_only=True):
     """What a client said, and the id it gave it."""
 
     content: str | list[dict[str, Any]]

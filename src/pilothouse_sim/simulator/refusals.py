@@ -9,7 +9,7 @@ from msgspec import Struct
 if TYPE_CHECKING:
     from pilothouse_sim.scenario import ApiError
 
-__all__ = ["Refusal", "class_of", "is_passing", "is_too_large", "is_worth_variants", "read"]
+__all__ = ["ApiRefusal", "class_of", "is_passing", "is_too_large", "is_worth_variants", "read"]
 
 _CLASSES: Final = {
     401: "authentication_failed",
@@ -24,7 +24,7 @@ _TOO_LARGE: Final = (
 )
 
 
-class Refusal(Struct, frozen=True, kw_only=True):
+class ApiRefusal(Struct, frozen=True, kw_only=True):
     """A call that was refused for good, as the CLI reports it."""
 
     words: str
@@ -59,29 +59,31 @@ def is_worth_variants(error: ApiError) -> bool:
     return error.status in (400, 422) and not known
 
 
-def read(error: ApiError, *, model: str, base_url: str) -> Refusal:
+def read(error: ApiError, *, model: str, base_url: str) -> ApiRefusal:
     """What the CLI makes of an error that stays."""
     plain = f"API Error: {error.status} {error.message}"
     match error.status:
         case 400 if _says(error, "prompt is too long"):
-            return Refusal(
+            return ApiRefusal(
                 words="Prompt is too long", error="invalid_request", reason="prompt_too_long"
             )
         case 400 if _says(error, "credit balance is too low"):
-            return Refusal(words="Credit balance is too low", error="billing_error")
+            return ApiRefusal(words="Credit balance is too low", error="billing_error")
         case 401 | 403:
-            return Refusal(words=f"Failed to authenticate. {plain}", error="authentication_failed")
+            return ApiRefusal(
+                words=f"Failed to authenticate. {plain}", error="authentication_failed"
+            )
         case 404:
-            return Refusal(words=_no_such_model(model), error="model_not_found")
+            return ApiRefusal(words=_no_such_model(model), error="model_not_found")
         case 413:
-            return Refusal(words=_TOO_LARGE, error="invalid_request", reason="image_error")
+            return ApiRefusal(words=_TOO_LARGE, error="invalid_request", reason="image_error")
         case 429:
             words = f"API Error: Request rejected (429) · {error.message}"
-            return Refusal(words=words, error="rate_limit")
+            return ApiRefusal(words=words, error="rate_limit")
         case status if status >= 500:
-            return Refusal(words=plain + _later(base_url), error="server_error")
+            return ApiRefusal(words=plain + _later(base_url), error="server_error")
         case _:
-            return Refusal(words=plain)
+            return ApiRefusal(words=plain)
 
 
 def _says(error: ApiError, words: str) -> bool:

@@ -13,17 +13,17 @@ from pilothouse_sim.simulator.synthetic import tell_refused
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from pilothouse_sim.simulator.conversation import Conversation
+    from pilothouse_sim.simulator.conversation import ModelConversation
     from pilothouse_sim.simulator.state import SessionState
     from pilothouse_sim.simulator.tally import Tally
     from pilothouse_sim.simulator.tool_use import ToolParts, ToolUses
 
-__all__ = ["Speaker", "Spoken"]
+__all__ = ["ReplyWriter", "SpokenReply"]
 
 Block = dict[str, Any]
 
 
-class Spoken(msgspec.Struct, kw_only=True):
+class SpokenReply(msgspec.Struct, kw_only=True):
     """A reply as it was passed on: whole, or up to where it broke off."""
 
     id: str = ""
@@ -34,14 +34,14 @@ class Spoken(msgspec.Struct, kw_only=True):
     """Whether the stream broke off after these blocks."""
 
 
-class Speaker:
+class ReplyWriter:
     """Passes on one reply, and begins the calls in it."""
 
     def __init__(
         self,
         state: SessionState,
         parts: ToolParts,
-        conversation: Conversation,
+        conversation: ModelConversation,
         tally: Tally,
         uses: ToolUses,
     ) -> None:
@@ -56,9 +56,9 @@ class Speaker:
         self._open: Block | None = None
         self._json = ""
         self._thinking_since = 0.0
-        self.spoken = Spoken(blocks=[])
+        self.spoken = SpokenReply(blocks=[])
 
-    async def pass_on(self, events: AsyncIterator[dict[str, Any]]) -> Spoken:
+    async def pass_on(self, events: AsyncIterator[dict[str, Any]]) -> SpokenReply:
         """Writes everything and returns what was said."""
         async for event in events:
             if event["type"] == "content_block_stop" and self._open is not None:
@@ -66,12 +66,12 @@ class Speaker:
             getattr(self, f"_on_{event['type']}", self._stream)(event)
         return self.spoken
 
-    async def pass_on_whole(self, message: dict[str, Any]) -> Spoken:
+    async def pass_on_whole(self, message: dict[str, Any]) -> SpokenReply:
         """Writes a reply that came in one piece: no events, only its lines."""
         spent = Spent()
         spent.add(message["usage"])
         self._message = message | {"usage": spent.as_usage()}
-        self.spoken = Spoken(
+        self.spoken = SpokenReply(
             id=message["id"],
             blocks=[],
             stop_reason=message["stop_reason"],

@@ -8,8 +8,8 @@ from pilothouse_sim.simulator.clock import now_ms
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.state import SessionState
-    from pilothouse_sim.simulator.tally import Ending, Tally
-    from pilothouse_sim.simulator.tasks import Tasks
+    from pilothouse_sim.simulator.tally import Tally, TurnEnding
+    from pilothouse_sim.simulator.tasks import SessionTasks
 
 __all__ = ["Results"]
 
@@ -19,13 +19,13 @@ _READ = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens
 class Results:
     """Writes results and remembers how the last one ended."""
 
-    def __init__(self, state: SessionState, tasks: Tasks) -> None:
+    def __init__(self, state: SessionState, tasks: SessionTasks) -> None:
         self._state = state
         self._tasks = tasks
         self.count = 0
         self.last_was_error = False
 
-    def write(self, tally: Tally, ending: Ending) -> None:
+    def write(self, tally: Tally, ending: TurnEnding) -> None:
         """Writes the result of a turn."""
         fields = self._common(tally, ending) | self._outcome(tally, ending)
         if ending.reason == "tool_deferred":
@@ -71,7 +71,7 @@ class Results:
             "model_usage_since_last_result": ledger.since_last_result(),
         }
 
-    def _common(self, tally: Tally, ending: Ending) -> dict[str, Any]:
+    def _common(self, tally: Tally, ending: TurnEnding) -> dict[str, Any]:
         fields = self._books(tally) | {
             "duration_api_ms": self._state.ledger.api_ms,
             "stop_reason": tally.stop_reason,
@@ -85,7 +85,7 @@ class Results:
             fields["origin"] = tally.origin
         return fields
 
-    def _outcome(self, tally: Tally, ending: Ending) -> dict[str, Any]:
+    def _outcome(self, tally: Tally, ending: TurnEnding) -> dict[str, Any]:
         if ending.errors is not None:
             return {"errors": ending.errors}
         fields: dict[str, Any] = {"api_error_status": None, "result": tally.last_text}
@@ -93,7 +93,7 @@ class Results:
             fields["structured_output"] = tally.structured
         return fields | ending.extra
 
-    def _timing(self, tally: Tally, ending: Ending) -> dict[str, Any]:
+    def _timing(self, tally: Tally, ending: TurnEnding) -> dict[str, Any]:
         elapsed = tally.elapsed_ms()
         if tally.first_usage is None or ending.is_error:
             return {"duration_ms": elapsed}

@@ -21,11 +21,11 @@ from pilothouse_sim.simulator.flags import BadFlag
 from pilothouse_sim.simulator.outlet import new_id
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.flags import Launch
+    from pilothouse_sim.simulator.flags import LaunchFlags
     from pilothouse_sim.simulator.outlet import Outlet
-    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.session import SimulatedSession
 
-__all__ = ["NothingToResume", "Past", "find", "own_id", "read", "refuse", "restore"]
+__all__ = ["NothingToResume", "PastSession", "find", "own_id", "read", "refuse", "restore"]
 
 Line = dict[str, Any]
 
@@ -46,7 +46,7 @@ class NothingToResume(Exception):
         self.session_id = session_id or new_id()
 
 
-class Past(Struct, frozen=True, kw_only=True):
+class PastSession(Struct, frozen=True, kw_only=True):
     """What a transcript holds."""
 
     session_id: str
@@ -86,7 +86,7 @@ class Past(Struct, frozen=True, kw_only=True):
 # Finding
 
 
-def find(launch: Launch, environment: Mapping[str, str]) -> Past | None:
+def find(launch: LaunchFlags, environment: Mapping[str, str]) -> PastSession | None:
     """The conversation that the command line asks to go on with, if it asks for one.
 
     Raises `BadFlag` for flags that do not go together, and `NothingToResume`.
@@ -104,7 +104,7 @@ def find(launch: Launch, environment: Mapping[str, str]) -> Past | None:
     return past
 
 
-def own_id(launch: Launch, past: Past | None) -> str:
+def own_id(launch: LaunchFlags, past: PastSession | None) -> str:
     """The id of the session that begins."""
     if past is not None and not launch.fork_session:
         return past.session_id
@@ -116,7 +116,7 @@ def _config_dir(environment: Mapping[str, str]) -> Path:
     return Path(environment.get("CLAUDE_CONFIG_DIR", home / ".claude"))
 
 
-def _check(launch: Launch, folder: Path) -> None:
+def _check(launch: LaunchFlags, folder: Path) -> None:
     resumes = launch.resume is not None or launch.continue_
     if launch.resume_session_at is not None and launch.resume is None:
         raise BadFlag("Error: --resume-session-at requires --resume")
@@ -176,15 +176,17 @@ def _is_uuid(words: str) -> bool:
 # Reading
 
 
-def read(path: Path) -> Past:
+def read(path: Path) -> PastSession:
     """Reads a transcript; lines that are no JSON objects are passed over."""
     lines = [line for raw in path.read_bytes().splitlines() if (line := _decoded(raw))]
     linked = [line for line in lines if _is_linked(line)]
     newest = linked[-1]["uuid"] if linked else None
-    return Past(session_id=path.stem, folder=path.parent, lines=lines, chain=_chain(linked, newest))
+    return PastSession(
+        session_id=path.stem, folder=path.parent, lines=lines, chain=_chain(linked, newest)
+    )
 
 
-def _read_at(path: Path, at: str | None) -> Past:
+def _read_at(path: Path, at: str | None) -> PastSession:
     past = read(path)
     if at is None:
         return past
@@ -269,7 +271,7 @@ def _message(line: Line) -> Line | None:
 # Going on
 
 
-def restore(session: Session, past: Past) -> None:
+def restore(session: SimulatedSession, past: PastSession) -> None:
     """Puts a session where the conversation stands."""
     launch, transcript = session.state.launch, session.transcript
     session.main.messages = messages(past.chain)
@@ -291,13 +293,13 @@ def restore(session: Session, past: Past) -> None:
     session.model.go_on(len({each["id"] for each in replies}), _highest_numbers(replies))
 
 
-def _restore_title(session: Session, past: Past) -> None:
+def _restore_title(session: SimulatedSession, past: PastSession) -> None:
     named = past.last("custom-title")
     if named and session.transcript.title is None:
         session.transcript.title = named["customTitle"]
 
 
-def _inherited(past: Past, session_id: str) -> list[Line]:
+def _inherited(past: PastSession, session_id: str) -> list[Line]:
     return [
         {key: value for key, value in line.items() if key != "turnAttributionKey"}
         | {"sessionId": session_id}

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from pilothouse_sim.simulator import facts
 from pilothouse_sim.simulator.activity import SessionActivity
-from pilothouse_sim.simulator.agent_loop import Talk
+from pilothouse_sim.simulator.agent_loop import AgentLoop
 from pilothouse_sim.simulator.agents import Agents
 from pilothouse_sim.simulator.checkpoints import Checkpoints
 from pilothouse_sim.simulator.compaction import Compaction
-from pilothouse_sim.simulator.conversation import Conversation
-from pilothouse_sim.simulator.hooks.session import Hooks
+from pilothouse_sim.simulator.conversation import ModelConversation
+from pilothouse_sim.simulator.hooks.session import SessionHooks
 from pilothouse_sim.simulator.hooks.tools import ToolHooks
 from pilothouse_sim.simulator.mcp import McpServers
 from pilothouse_sim.simulator.model_requests import ModelRequests
@@ -26,39 +26,37 @@ from pilothouse_sim.simulator.prompt_queue import CurrentWork, PromptQueue
 from pilothouse_sim.simulator.results import Results
 from pilothouse_sim.simulator.state import SessionState
 from pilothouse_sim.simulator.structured import Structure
-from pilothouse_sim.simulator.tasks import Tasks
+from pilothouse_sim.simulator.tasks import SessionTasks
 from pilothouse_sim.simulator.tool_permissions import ToolPermissions
 from pilothouse_sim.simulator.tool_use import ToolParts
 from pilothouse_sim.simulator.toolbox import Toolbox
-from pilothouse_sim.simulator.transcript import MAIN, Transcript
+from pilothouse_sim.simulator.transcript import MAIN, TranscriptFile
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.flags import Launch
+    from pilothouse_sim.simulator.flags import LaunchFlags
     from pilothouse_sim.simulator.model import Model
     from pilothouse_sim.simulator.outlet import Outlet
-    from pilothouse_sim.simulator.tasks import Progress
-    from pilothouse_sim.simulator.transcript import Thread
 
-__all__ = ["Session"]
+__all__ = ["SimulatedSession"]
 
 
-class Session:
+class SimulatedSession:
     """One conversation with one client."""
 
     def __init__(
-        self, launch: Launch, environment: Mapping[str, str], outlet: Outlet, model: Model
+        self, launch: LaunchFlags, environment: Mapping[str, str], outlet: Outlet, model: Model
     ) -> None:
         state = self.state = SessionState(launch, environment, outlet)
         self.model = model
         self.activity = SessionActivity(state)
-        self.transcript = Transcript(state)
+        self.transcript = TranscriptFile(state)
         self.checkpoints = Checkpoints(state, self.transcript)
-        self.hooks = Hooks(state, self.transcript)
+        self.hooks = SessionHooks(state, self.transcript)
         self.mcp = McpServers(state, self.hooks, self.activity)
         self.queue = PromptQueue(state, self.transcript, self.hooks, self.activity)
         self.work = CurrentWork(outlet, self.mcp, self.queue)
-        self.tasks = Tasks(outlet, self.queue.notify)
-        self.main = Conversation(state, self.transcript, self.mcp, MAIN)
+        self.tasks = SessionTasks(outlet, self.queue.notify)
+        self.main = ModelConversation(state, self.transcript, self.mcp, MAIN)
         self.plans = Plans(state, self.main)
         structure = Structure(state)
         self.toolbox = Toolbox(state, self.mcp, self.plans, structure)
@@ -66,24 +64,24 @@ class Session:
         self.compaction = Compaction(state, self.transcript, self.hooks, self.requests, self.main)
         self.results = Results(state, self.tasks)
         tool_hooks = ToolHooks(state, self.hooks, self.mcp)
-        self._tool_parts = ToolParts(
+        parts = ToolParts(
             toolbox=self.toolbox,
             permissions=ToolPermissions(state, tool_hooks, self.toolbox, self.mcp, self.activity),
             structure=structure,
             hooks=self.hooks,
             tool_hooks=tool_hooks,
         )
-        self.talk = Talk(
+        self.agent_loop = AgentLoop(
             self.main,
             state,
             self.transcript,
             self.requests,
-            self._tool_parts,
+            parts,
             self.tasks,
             self.compaction,
             self.queue,
         )
-        agents = Agents(state, self.transcript, self.hooks, self.tasks, self._begin_talk)
+        agents = Agents(state, self.transcript, self.mcp, self.tasks, self.requests, parts)
         for name in ("Agent", "Task"):
             self.toolbox.register(name, agents.launch)
         state.place.adopt = self.tasks.adopt
@@ -92,18 +90,6 @@ class Session:
         self.began = time.monotonic()
         self.has_begun = False
         self._left = False
-
-    def _begin_talk(self, thread: Thread, progress: Progress) -> Talk:
-        """The conversation of a sub-agent."""
-        conversation = Conversation(self.state, self.transcript, self.mcp, thread, progress)
-        return Talk(
-            conversation,
-            self.state,
-            self.transcript,
-            self.requests,
-            self._tool_parts,
-            self.tasks,
-        )
 
     def announce(self, uuids: list[str]) -> None:
         """Writes the init line that opens a turn."""

@@ -10,7 +10,7 @@ import msgspec
 
 __all__ = [
     "SOURCES",
-    "Settings",
+    "CliSettings",
     "chosen_model",
     "merge",
     "read_inline",
@@ -29,13 +29,13 @@ _SHORT: Final = {"user": "userSettings", "project": "projectSettings", "local": 
 
 
 def chosen_model(
-    flag: str | None, environment: Mapping[str, str], settings: Settings
+    flag: str | None, environment: Mapping[str, str], settings: CliSettings
 ) -> str | None:
     """The model a session starts with, as it was named, or None for the default one."""
     return flag or environment.get("ANTHROPIC_MODEL") or settings.effective().get("model")
 
 
-class Settings:
+class CliSettings:
     """Layers of settings, each as it was written."""
 
     def __init__(

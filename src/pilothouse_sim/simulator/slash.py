@@ -26,8 +26,8 @@ from pilothouse_sim.simulator.synthetic import synthetic
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.compaction import Compacted
     from pilothouse_sim.simulator.invocations import Invocation
-    from pilothouse_sim.simulator.prompts import Prompt
-    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.prompts import ClientPrompt
+    from pilothouse_sim.simulator.session import SimulatedSession
     from pilothouse_sim.simulator.tally import Tally
     from pilothouse_sim.simulator.user_extensions import Custom
 
@@ -42,7 +42,7 @@ _CAVEAT: Final = (
 # Prompts that commands stand for
 
 
-async def expand(session: Session, prompt: Prompt) -> Prompt:
+async def expand(session: SimulatedSession, prompt: ClientPrompt) -> ClientPrompt:
     """The prompt that a skill or a user's own command stands for; any other as it is."""
     command = find(session.state.catalog, prompt.text) if prompt.text.startswith("/") else None
     if command is None:
@@ -60,7 +60,7 @@ async def expand(session: Session, prompt: Prompt) -> Prompt:
     return msgspec.structs.replace(prompt, content=command.skill_markup, expansion=meant)
 
 
-def _custom(session: Session, name: str) -> Custom | None:
+def _custom(session: SimulatedSession, name: str) -> Custom | None:
     sources = session.state.launch.setting_sources
     known = user_extensions.own_commands(session.state.cwd, session.state.config_dir, sources)
     return next((each for each in known if each.name == name), None)
@@ -79,7 +79,7 @@ def _word(words: list[str], number: int) -> str:
     return words[number - 1] if 0 < number <= len(words) else ""
 
 
-def _described(session: Session, command: Invocation) -> str:
+def _described(session: SimulatedSession, command: Invocation) -> str:
     entry = next(each for each in session.state.catalog.commands if each["name"] == command.name)
     return f"{entry['description']}\n{command.args}".rstrip()
 
@@ -87,7 +87,7 @@ def _described(session: Session, command: Invocation) -> str:
 # Commands of the CLI's own
 
 
-async def run(session: Session, prompt: Prompt, tally: Tally) -> None:
+async def run(session: SimulatedSession, prompt: ClientPrompt, tally: Tally) -> None:
     """Carries out the command that a prompt is."""
     command = find(session.state.catalog, prompt.text)
     assert command is not None
@@ -110,14 +110,16 @@ async def run(session: Session, prompt: Prompt, tally: Tally) -> None:
         _show(session, command, prompt, tally, text, **(more(session) if more else {}))
 
 
-async def _turn_down(session: Session, command: Invocation, tally: Tally) -> None:
+async def _turn_down(session: SimulatedSession, command: Invocation, tally: Tally) -> None:
     session.announce(tally.uuids)
     text = f"/{command.typed} isn't available in this environment."
     _say(session, text, local_command_outcome={"kind": "unavailable_headless"})
     session.results.write_local(tally, None, text)
 
 
-async def _clear(session: Session, command: Invocation, prompt: Prompt, tally: Tally) -> None:
+async def _clear(
+    session: SimulatedSession, command: Invocation, prompt: ClientPrompt, tally: Tally
+) -> None:
     await session.hooks.session_ended("clear")
     own = new_id()
     uuids = {"user_message_uuid": prompt.uuid} if prompt.uuid else {}
@@ -138,7 +140,9 @@ async def _clear(session: Session, command: Invocation, prompt: Prompt, tally: T
     session.results.write_local(tally, command.typed)
 
 
-async def _compact(session: Session, command: Invocation, prompt: Prompt, tally: Tally) -> None:
+async def _compact(
+    session: SimulatedSession, command: Invocation, prompt: ClientPrompt, tally: Tally
+) -> None:
     if not session.main.messages:
         session.announce(tally.uuids)
         _fail(session, command, prompt, tally, "Error: No messages to compact")
@@ -157,7 +161,7 @@ async def _compact(session: Session, command: Invocation, prompt: Prompt, tally:
     session.results.write_local(tally, command.typed)
 
 
-def _report_compacted(session: Session, done: Compacted) -> None:
+def _report_compacted(session: SimulatedSession, done: Compacted) -> None:
     """Says that the command is done, as its output."""
     own = new_id()
     notes = "\n".join(done.notes)
@@ -178,16 +182,18 @@ def _report_compacted(session: Session, done: Compacted) -> None:
     )
 
 
-_OWN_LINES: Final[dict[str, Callable[[Session, Invocation, Prompt, Tally], Awaitable[None]]]] = {
+_OWN_LINES: Final[
+    dict[str, Callable[[SimulatedSession, Invocation, ClientPrompt, Tally], Awaitable[None]]]
+] = {
     "clear": _clear,
     "compact": _compact,
 }
 
 
 def _show(
-    session: Session,
+    session: SimulatedSession,
     command: Invocation,
-    prompt: Prompt,
+    prompt: ClientPrompt,
     tally: Tally,
     text: str,
     **extra: Any,
@@ -200,7 +206,9 @@ def _show(
     session.results.write_local(tally, command.typed, text)
 
 
-def _fail(session: Session, command: Invocation, prompt: Prompt, tally: Tally, text: str) -> None:
+def _fail(
+    session: SimulatedSession, command: Invocation, prompt: ClientPrompt, tally: Tally, text: str
+) -> None:
     """Writes that a command went wrong, and its result."""
     run = {"command": command.name, "args": command.args}
     source = f"<local-command-stderr>{text}</local-command-stderr>"
@@ -217,7 +225,7 @@ def _fail(session: Session, command: Invocation, prompt: Prompt, tally: Tally, t
     session.results.write_local(tally, command.typed)
 
 
-def _say(session: Session, text: str, **extra: Any) -> None:
+def _say(session: SimulatedSession, text: str, **extra: Any) -> None:
     message = synthetic(text) | {"stop_reason": "end_turn", "stop_sequence": None}
     session.state.outlet.send(
         "assistant",
@@ -228,12 +236,12 @@ def _say(session: Session, text: str, **extra: Any) -> None:
     )
 
 
-def _echo(session: Session, command: Invocation, prompt: Prompt) -> None:
+def _echo(session: SimulatedSession, command: Invocation, prompt: ClientPrompt) -> None:
     """Repeats a command to clients that asked for it."""
     session.main.echo(msgspec.structs.replace(prompt, content=command.markup))
 
 
-def _keep(session: Session, command: Invocation, prompt: Prompt, text: str) -> None:
+def _keep(session: SimulatedSession, command: Invocation, prompt: ClientPrompt, text: str) -> None:
     """Keeps a command and what it said in the conversation."""
     transcript = session.transcript
     session.main.add("user", f"{command.markup}\n{_output(text)}")
@@ -248,7 +256,7 @@ def _keep(session: Session, command: Invocation, prompt: Prompt, text: str) -> N
     )
 
 
-def _keep_call(session: Session, command: Invocation, prompt: Prompt) -> None:
+def _keep_call(session: SimulatedSession, command: Invocation, prompt: ClientPrompt) -> None:
     """Keeps a command in the transcript."""
     for content, fields in ((_CAVEAT, {"isMeta": True}), (command.markup, _own_id(prompt))):
         session.transcript.main_line(
@@ -259,7 +267,7 @@ def _keep_call(session: Session, command: Invocation, prompt: Prompt) -> None:
         )
 
 
-def _own_id(prompt: Prompt) -> dict[str, str]:
+def _own_id(prompt: ClientPrompt) -> dict[str, str]:
     return {"uuid": prompt.uuid, "turnAttributionKey": prompt.uuid} if prompt.uuid else {}
 
 

@@ -15,23 +15,23 @@ from pilothouse_sim.simulator import facts, user_extensions
 from pilothouse_sim.simulator.clock import timestamp
 from pilothouse_sim.simulator.json_schema import read_schema
 from pilothouse_sim.simulator.launch_permissions import permissions_at_launch
-from pilothouse_sim.simulator.ledger import Ledger
+from pilothouse_sim.simulator.ledger import CostLedger
 from pilothouse_sim.simulator.outlet import new_id
 from pilothouse_sim.simulator.permissions import persist
-from pilothouse_sim.simulator.settings import Settings, chosen_model
-from pilothouse_sim.simulator.tools.base import Workplace
+from pilothouse_sim.simulator.settings import CliSettings, chosen_model
+from pilothouse_sim.simulator.tools.base import ToolSurroundings
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.flags import Launch
+    from pilothouse_sim.simulator.flags import LaunchFlags
     from pilothouse_sim.simulator.outlet import Outlet
 
-__all__ = ["Desk", "SessionState"]
+__all__ = ["ControlState", "SessionState"]
 
 
-class Desk(Struct, kw_only=True):
+class ControlState(Struct, kw_only=True):
     """What control requests change and report, and hardly another part of the session needs."""
 
-    settings: Settings
+    settings: CliSettings
     is_initialized: bool = False
     title: str | None = None
     roots: list[str] = field(default_factory=list)
@@ -50,7 +50,7 @@ class Desk(Struct, kw_only=True):
 class SessionState:
     """Where a session stands, what it may do, and what it has spent."""
 
-    def __init__(self, launch: Launch, environment: Mapping[str, str], outlet: Outlet) -> None:
+    def __init__(self, launch: LaunchFlags, environment: Mapping[str, str], outlet: Outlet) -> None:
         self.launch = launch
         self.environment = environment
         self.outlet = outlet
@@ -58,8 +58,8 @@ class SessionState:
         self.original_cwd: Path = self.cwd
         self.home = Path(environment.get("HOME", "/"))
         self.config_dir = Path(environment.get("CLAUDE_CONFIG_DIR", self.home / ".claude"))
-        settings = Settings(self.cwd, self.config_dir, launch.settings, launch.setting_sources)
-        self.desk = Desk(
+        settings = CliSettings(self.cwd, self.config_dir, launch.settings, launch.setting_sources)
+        self.desk = ControlState(
             settings=settings, model_given=chosen_model(launch.model, environment, settings)
         )
         self.model_name = facts.resolve_model(self.desk.model_given)
@@ -70,7 +70,7 @@ class SessionState:
         schema = launch.json_schema
         self.schema: dict[str, Any] | None = read_schema(schema) if schema else None
         """The shape that the answer must have, if it must have one."""
-        self.place = Workplace(
+        self.place = ToolSurroundings(
             cwd=self.cwd,
             home=self.home,
             config_dir=self.config_dir,
@@ -79,7 +79,7 @@ class SessionState:
             root=self.cwd,
         )
         self.permissions = permissions_at_launch(launch, self.cwd, self.home, self.config_dir)
-        self.ledger = Ledger()
+        self.ledger = CostLedger()
         self._warned = False
 
     @property
@@ -89,7 +89,7 @@ class SessionState:
     def begin_anew(self) -> None:
         """Goes on under an id of its own, with nothing spent."""
         self.outlet.session_id = self.place.session_id = new_id()
-        self.ledger = Ledger()
+        self.ledger = CostLedger()
 
     def is_set(self, variable: str) -> bool:
         """Whether an environment variable is on."""

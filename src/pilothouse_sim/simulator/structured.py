@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from pilothouse_sim.simulator.json_schema import Schema, misfits
-from pilothouse_sim.simulator.tally import Ending
+from pilothouse_sim.simulator.tally import TurnEnding
 from pilothouse_sim.simulator.tools.base import ToolFailure, ToolOutcome
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.conversation import Conversation
+    from pilothouse_sim.simulator.conversation import ModelConversation
     from pilothouse_sim.simulator.state import SessionState
     from pilothouse_sim.simulator.tally import Tally
 
@@ -46,17 +46,17 @@ class Structure:
     def _schema(self) -> Schema:
         return self._state.schema or {}
 
-    def ending(self, tally: Tally) -> Ending | None:
+    def ending(self, tally: Tally) -> TurnEnding | None:
         """How the turn ends now: with an answer, or because there were too many wrong ones."""
         if tally.structured is not None:
             tally.last_text = msgspec.json.encode(tally.structured).decode()
-            return Ending()
+            return TurnEnding()
         if len(tally.misfits) < self._attempts:
             return None
         # The CLI ends the turn before it has counted the last reply.
         tally.spent.take_back(tally.last_usage)
         failed = f"Failed to provide valid structured output after {self._attempts} attempts"
-        return Ending(
+        return TurnEnding(
             reason="structured_output_retry_exhausted",
             subtype="error_max_structured_output_retries",
             is_error=True,
@@ -67,7 +67,7 @@ class Structure:
     def _attempts(self) -> int:
         return int(self._state.environment.get("MAX_STRUCTURED_OUTPUT_RETRIES") or ATTEMPTS)
 
-    def enforce(self, conversation: Conversation, tally: Tally) -> bool:
+    def enforce(self, conversation: ModelConversation, tally: Tally) -> bool:
         """Reminds a model that wants to stop without an answer of it, once in a turn."""
         if self._state.schema is None or not conversation.is_main or self._reminded is tally:
             return False

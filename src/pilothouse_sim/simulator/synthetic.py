@@ -8,7 +8,7 @@ from pilothouse_sim.simulator.models import spoken_name
 from pilothouse_sim.simulator.outlet import new_id
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.conversation import Conversation
+    from pilothouse_sim.simulator.conversation import ModelConversation
     from pilothouse_sim.simulator.state import SessionState
     from pilothouse_sim.simulator.tally import Tally
 
@@ -48,7 +48,7 @@ def synthetic(words: str, *, stop_reason: str = "stop_sequence") -> dict[str, An
 
 
 def say_failure(
-    conversation: Conversation, tally: Tally, message: dict[str, Any], **extra: Any
+    conversation: ModelConversation, tally: Tally, message: dict[str, Any], **extra: Any
 ) -> None:
     """Says in the model's place what went wrong."""
     conversation.echo_prompts()
@@ -59,7 +59,7 @@ def say_failure(
 
 
 def tell_refused(
-    state: SessionState, conversation: Conversation, tally: Tally, message_id: str
+    state: SessionState, conversation: ModelConversation, tally: Tally, message_id: str
 ) -> None:
     """Says that the model refuses a second time; it is said before the reply's own end."""
     state.outlet.system(

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from pilothouse_sim.simulator.ledger import Spent
 
-__all__ = ["Aborted", "Ending", "Tally"]
+__all__ = ["Aborted", "Tally", "TurnEnding"]
 
 
 class Tally:
@@ -68,7 +68,7 @@ class Tally:
         return int((time.monotonic() - self.started) * 1000)
 
 
-class Ending(Struct, frozen=True, kw_only=True):
+class TurnEnding(Struct, frozen=True, kw_only=True):
     """How a turn ended, as its result says it."""
 
     reason: str = "completed"

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from pilothouse_sim.simulator.outlet import Outlet
     from pilothouse_sim.simulator.tally import Tally
-    from pilothouse_sim.simulator.tools.command import Command
+    from pilothouse_sim.simulator.tools.command import ShellCommand
 
-__all__ = ["AgentNumbers", "Notice", "Progress", "Task", "Tasks"]
+__all__ = ["AgentNumbers", "Notice", "Progress", "SessionTasks", "Task"]
 
 Notice = dict[str, Any]
 """What a turn of its own tells the model: `text`, and its `origin`."""
@@ -81,7 +81,7 @@ class Task:
         return entry | {"type": "shell", "command": self.command}
 
 
-class Tasks:
+class SessionTasks:
     """The session's background work; `notify` gets the news that the model is to hear."""
 
     def __init__(self, outlet: Outlet, notify: Callable[[Notice], None]) -> None:
@@ -115,7 +115,7 @@ class Tasks:
 
     # Commands
 
-    def adopt(self, command: Command) -> None:
+    def adopt(self, command: ShellCommand) -> None:
         """Takes over a command that goes on in the background."""
         description = command.description or command.command
         task = Task(command.task_id, command.run_id, "local_bash", description, command.tool_use_id)
@@ -124,7 +124,7 @@ class Tasks:
         self.start(task)
         task.work = asyncio.create_task(self._watch(task, command))
 
-    async def _watch(self, task: Task, command: Command) -> None:
+    async def _watch(self, task: Task, command: ShellCommand) -> None:
         try:
             code = await command.wait()
         except asyncio.CancelledError:

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.tally import Ending, Tally
+    from pilothouse_sim.simulator.tally import Tally, TurnEnding
     from pilothouse_sim.simulator.transcript import Thread
 
-__all__ = ["Call", "CallBatch", "Deferred", "Interrupting", "Permit", "Refusal"]
+__all__ = ["CallBatch", "CallRefusal", "CalledTool", "Deferred", "Interrupting", "Permit"]
 
 
-class Call(Struct, frozen=True, kw_only=True):
+class CalledTool(Struct, frozen=True, kw_only=True):
     """A tool the model calls."""
 
     id: str
@@ -22,7 +22,7 @@ class Call(Struct, frozen=True, kw_only=True):
     input: dict[str, Any]
 
     @classmethod
-    def of(cls, block: dict[str, Any]) -> Call:
+    def of(cls, block: dict[str, Any]) -> CalledTool:
         """Reads a tool_use block."""
         return cls(id=block["id"], name=block["name"], input=block["input"])
 
@@ -43,7 +43,7 @@ class Deferred(Exception):
     """A hook puts the call off: the turn ends, and somebody else carries it out."""
 
 
-class Refusal(Exception):
+class CallRefusal(Exception):
     """The call may not run; the text is what the model reads."""
 
     def __init__(
@@ -53,7 +53,7 @@ class Refusal(Exception):
         *,
         result: Any = None,
         is_denial: bool = True,
-        ending: Ending | None = None,
+        ending: TurnEnding | None = None,
     ) -> None:
         super().__init__(text)
         self.text = text
@@ -103,7 +103,7 @@ class CallBatch:
         """Waits until no question about the calls is open."""
         await self._all_settled.wait()
 
-    def note_denial(self, call: Call) -> None:
+    def note_denial(self, call: CalledTool) -> None:
         """Keeps a call that was not allowed for the turn's result."""
         denial = {"tool_name": call.name, "tool_use_id": call.id, "tool_input": call.input}
         self.tally.denials.append(denial)
@@ -112,7 +112,7 @@ class CallBatch:
 
     def remark(
         self,
-        call: Call,
+        call: CalledTool,
         before: list[dict[str, Any]] | None = None,
         after: list[dict[str, Any]] | None = None,
     ) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from pilothouse_sim.simulator.outlet import ClientGone, ClientRefused
 from pilothouse_sim.simulator.permissions import Verdict, judge
-from pilothouse_sim.simulator.tool_calls import Interrupting, Permit, Refusal
+from pilothouse_sim.simulator.tool_calls import CallRefusal, Interrupting, Permit
 from pilothouse_sim.simulator.tools.base import ToolFailure
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pilothouse_sim.simulator.hooks.tools import ToolHooks
     from pilothouse_sim.simulator.mcp import McpServers
     from pilothouse_sim.simulator.state import SessionState
-    from pilothouse_sim.simulator.tool_calls import Call, CallBatch
+    from pilothouse_sim.simulator.tool_calls import CallBatch, CalledTool
     from pilothouse_sim.simulator.toolbox import Toolbox
 
 __all__ = ["ToolPermissions"]
@@ -48,8 +48,8 @@ class ToolPermissions:
         self._mcp = mcp
         self._activity = activity
 
-    async def permit(self, batch: CallBatch, call: Call, arguments: dict[str, Any]) -> Permit:
-        """Decides on one call; raises `Refusal`."""
+    async def permit(self, batch: CallBatch, call: CalledTool, arguments: dict[str, Any]) -> Permit:
+        """Decides on one call; raises `CallRefusal`."""
         hooked = await self._hooks.before_tool(batch, call)
         arguments = hooked.input or arguments
         if hooked.allows:
@@ -72,7 +72,7 @@ class ToolPermissions:
                     self._state.warn_unchecked()
                 if verdict.announced:
                     self._tell_denied(call, verdict)
-                raise Refusal(
+                raise CallRefusal(
                     verdict.message,
                     verdict.meta(),
                     result=verdict.tool_use_result,
@@ -81,7 +81,7 @@ class ToolPermissions:
             case _:
                 return await self._ask(batch, call, arguments, verdict)
 
-    def _tell_denied(self, call: Call, verdict: Verdict) -> None:
+    def _tell_denied(self, call: CalledTool, verdict: Verdict) -> None:
         self._state.outlet.system(
             "permission_denied",
             tool_name=call.name,
@@ -90,7 +90,7 @@ class ToolPermissions:
         )
 
     async def _ask(
-        self, batch: CallBatch, call: Call, arguments: dict[str, Any], verdict: Verdict
+        self, batch: CallBatch, call: CalledTool, arguments: dict[str, Any], verdict: Verdict
     ) -> Permit:
         self._activity.require_action()
         batch.question_opened()
@@ -124,13 +124,13 @@ class ToolPermissions:
             self._activity.end_action()
 
     def _answered(
-        self, call: Call, arguments: dict[str, Any], given: dict[str, Any]
+        self, call: CalledTool, arguments: dict[str, Any], given: dict[str, Any]
     ) -> dict[str, Any]:
         try:
             return self._toolbox.answered(call.name, arguments, given)
         except ToolFailure as failure:
             decision = {"decision": "reject", "source": "permission_updated_input_invalid"}
-            raise Refusal(
+            raise CallRefusal(
                 failure.text,
                 {"permission_decision": decision},
                 result=failure.result,
@@ -138,7 +138,7 @@ class ToolPermissions:
             ) from None
 
     def _settle(
-        self, batch: CallBatch, call: Call, arguments: dict[str, Any], answer: Any
+        self, batch: CallBatch, call: CalledTool, arguments: dict[str, Any], answer: Any
     ) -> Permit:
         if isinstance(answer, Permit):
             return answer
@@ -151,7 +151,7 @@ class ToolPermissions:
                 arguments = self._answered(call, arguments, given)
             return Permit(arguments, {"decision": "accept", "source": "user_temporary"})
         if answer.get("behavior") != "deny" or not isinstance(answer.get("message"), str):
-            raise Refusal(INVALID, _NO_ANSWER)
+            raise CallRefusal(INVALID, _NO_ANSWER)
         by_hook = {"source": "hook", "reason_type": "hook"}
         decider = by_hook if answer.get("by") == "hook" else {"source": "user_reject"}
         meta = {
@@ -161,8 +161,8 @@ class ToolPermissions:
         if answer.get("interrupt"):
             batch.note_denial(call)
             raise Interrupting
-        raise Refusal(answer.get("message") or "", meta)
+        raise CallRefusal(answer.get("message") or "", meta)
 
 
-def _failed(reason: str) -> Refusal:
-    return Refusal(f"Tool permission request failed: {reason}", _NO_ANSWER)
+def _failed(reason: str) -> CallRefusal:
+    return CallRefusal(f"Tool permission request failed: {reason}", _NO_ANSWER)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import UNSET
 
-from pilothouse_sim.simulator.tally import Ending
-from pilothouse_sim.simulator.tool_calls import Call, CallBatch, Deferred, Permit, Refusal
+from pilothouse_sim.simulator.tally import TurnEnding
+from pilothouse_sim.simulator.tool_calls import CallBatch, CalledTool, CallRefusal, Deferred, Permit
 from pilothouse_sim.simulator.tools.base import ToolFailure, ToolOutcome
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.conversation import Conversation
-    from pilothouse_sim.simulator.hooks.session import Hooks
+    from pilothouse_sim.simulator.conversation import ModelConversation
+    from pilothouse_sim.simulator.hooks.session import SessionHooks
     from pilothouse_sim.simulator.hooks.tools import ToolHooks
     from pilothouse_sim.simulator.structured import Structure
     from pilothouse_sim.simulator.tally import Tally
@@ -42,25 +42,25 @@ class ToolParts:
     toolbox: Toolbox
     permissions: ToolPermissions
     structure: Structure
-    hooks: Hooks
+    hooks: SessionHooks
     tool_hooks: ToolHooks
 
 
 class ToolUses:
     """The calls of one reply."""
 
-    def __init__(self, parts: ToolParts, conversation: Conversation, tally: Tally) -> None:
+    def __init__(self, parts: ToolParts, conversation: ModelConversation, tally: Tally) -> None:
         self._parts = parts
         self._conversation = conversation
         self._tally = tally
         self.batch = CallBatch(conversation.thread, tally)
-        self._ending: Ending | None = None
-        self._running: list[tuple[Call, asyncio.Task[None]]] = []
+        self._ending: TurnEnding | None = None
+        self._running: list[tuple[CalledTool, asyncio.Task[None]]] = []
         self._reply_ended = asyncio.Event()
 
     def begin(self, block: dict[str, Any]) -> None:
         """Starts a call as soon as the model has spoken it; it waits for those it must follow."""
-        call, is_concurrent = Call.of(block), self._parts.toolbox.is_concurrent
+        call, is_concurrent = CalledTool.of(block), self._parts.toolbox.is_concurrent
         before = [
             task
             for other, task in self._running
@@ -80,7 +80,7 @@ class ToolUses:
         await self.stop()
         self._running.clear()
 
-    async def finish(self) -> Ending | None:
+    async def finish(self) -> TurnEnding | None:
         """Waits for the calls, now that the reply is complete."""
         calls = [call for call, _ in self._running]
         self._reply_ended.set()
@@ -91,14 +91,14 @@ class ToolUses:
             return self._ending
         ending = self._parts.structure.ending(self._tally)
         if ending is None and self.batch.is_stopped:
-            ending = Ending(reason="hook_stopped")
+            ending = TurnEnding(reason="hook_stopped")
         if ending is None:
             ending = await self._parts.tool_hooks.after_batch(self.batch, calls)
         if ending is not None and ending.reason == "hook_stopped":
             self._tally.last_text = ""
         return ending
 
-    async def _take(self, call: Call, before: list[asyncio.Task[None]]) -> None:
+    async def _take(self, call: CalledTool, before: list[asyncio.Task[None]]) -> None:
         # The reply goes on meanwhile: a question comes a line after the call it is about.
         await asyncio.sleep(0)
         if before:
@@ -108,13 +108,13 @@ class ToolUses:
         if self._ending is None:
             await self._use(call)
 
-    async def _may_tell(self, call: Call) -> None:
+    async def _may_tell(self, call: CalledTool) -> None:
         """Results come after the reply, and not while a question about it is open."""
         if call.name != "StructuredOutput":
             await self._reply_ended.wait()
         await self.batch.settled()
 
-    async def _use(self, call: Call) -> None:
+    async def _use(self, call: CalledTool) -> None:
         permitted: Permit | None = None
         began = time.monotonic()
         try:
@@ -136,13 +136,13 @@ class ToolUses:
             self._fail(call, failure.text, failure.result, meta)
         except Deferred:
             self._defer(call)
-        except Refusal as refusal:
+        except CallRefusal as refusal:
             await self._may_tell(call)
             self._refuse(call, refusal)
         else:
             self._succeed(call, outcome, permitted)
 
-    async def _run(self, call: Call, permitted: Permit) -> ToolOutcome:
+    async def _run(self, call: CalledTool, permitted: Permit) -> ToolOutcome:
         began = time.monotonic()
         outcome = await self._parts.toolbox.run(self._tally, call, permitted.input)
         spent = int((time.monotonic() - began) * 1000)
@@ -150,15 +150,15 @@ class ToolUses:
             self.batch, call, permitted.input, outcome, spent
         )
 
-    def _defer(self, call: Call) -> None:
+    def _defer(self, call: CalledTool) -> None:
         deferred = {"id": call.id, "name": call.name, "input": call.input}
         extra = {"deferred_tool_use": deferred}
-        self._ending = Ending(reason="tool_deferred", extra=extra)
+        self._ending = TurnEnding(reason="tool_deferred", extra=extra)
         self._tally.stop_reason, self._tally.last_text = "tool_deferred", ""
 
     # Lines
 
-    def _succeed(self, call: Call, outcome: ToolOutcome, permitted: Permit) -> None:
+    def _succeed(self, call: CalledTool, outcome: ToolOutcome, permitted: Permit) -> None:
         block: dict[str, Any] = {
             "tool_use_id": call.id,
             "type": "tool_result",
@@ -169,14 +169,14 @@ class ToolUses:
         meta = {"id": call.id, "permission_decision": permitted.decision}
         self._write(block, outcome.result, meta)
 
-    def _refuse(self, call: Call, refusal: Refusal) -> None:
+    def _refuse(self, call: CalledTool, refusal: CallRefusal) -> None:
         if refusal.is_denial:
             self.batch.note_denial(call)
         self._fail(call, refusal.text, refusal.result, refusal.meta)
         if refusal.ending is not None:
             self._ending = refusal.ending
 
-    def _fail(self, call: Call, text: str, result: Any, meta: dict[str, Any]) -> None:
+    def _fail(self, call: CalledTool, text: str, result: Any, meta: dict[str, Any]) -> None:
         block = {
             "type": "tool_result",
             "content": text,

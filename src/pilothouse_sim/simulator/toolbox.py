@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from pilothouse_sim.simulator.state import SessionState
     from pilothouse_sim.simulator.structured import Structure
     from pilothouse_sim.simulator.tally import Tally
-    from pilothouse_sim.simulator.tool_calls import Call
+    from pilothouse_sim.simulator.tool_calls import CalledTool
 
 __all__ = ["Toolbox"]
 
 
-OwnTool = Callable[["Call", dict[str, Any]], Awaitable[ToolOutcome]]
+OwnTool = Callable[["CalledTool", dict[str, Any]], Awaitable[ToolOutcome]]
 
 
 class Toolbox:
@@ -71,13 +71,13 @@ class Toolbox:
             return registry.asked(name, arguments, self._state.place)
         return arguments
 
-    def is_concurrent(self, call: Call) -> bool:
+    def is_concurrent(self, call: CalledTool) -> bool:
         """Whether a call may run beside its neighbours."""
         if self._mcp.has_tool(call.name):
             return self._mcp.is_concurrent(call.name)
         return registry.is_concurrency_safe(call.name, call.input)
 
-    def check(self, call: Call) -> dict[str, Any]:
+    def check(self, call: CalledTool) -> dict[str, Any]:
         """The call's arguments in the tool's own types; raises `ToolFailure` if they do not fit."""
         state = self._state
         if self._mcp.has_tool(call.name):
@@ -105,7 +105,7 @@ class Toolbox:
         withdrawn = [rule.tool for rule in state.permissions.rules["deny"]]
         return [*self.names(), *withdrawn, "AskUserQuestion", "ExitPlanMode"]
 
-    async def run(self, tally: Tally, call: Call, arguments: dict[str, Any]) -> ToolOutcome:
+    async def run(self, tally: Tally, call: CalledTool, arguments: dict[str, Any]) -> ToolOutcome:
         """Carries out a call that may run."""
         state = self._state
         state.place.tool_use_id = call.id

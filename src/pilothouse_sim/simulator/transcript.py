@@ -26,10 +26,10 @@ from pilothouse_sim.simulator.clock import timestamp
 from pilothouse_sim.simulator.outlet import new_id
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.prompts import Prompt
+    from pilothouse_sim.simulator.prompts import ClientPrompt
     from pilothouse_sim.simulator.state import SessionState
 
-__all__ = ["MAIN", "Chain", "Line", "Thread", "Transcript"]
+__all__ = ["MAIN", "Chain", "Line", "Thread", "TranscriptFile"]
 
 Line = dict[str, Any]
 
@@ -76,7 +76,7 @@ class Chain:
         """The lines that follow it."""
 
 
-class Transcript:
+class TranscriptFile:
     """Writes what is said, line by line."""
 
     def __init__(self, state: SessionState) -> None:
@@ -130,7 +130,7 @@ class Transcript:
     def prompt(
         self,
         thread: Thread,
-        prompt: Prompt,
+        prompt: ClientPrompt,
         *,
         merged: list[str] | None = None,
         origin: dict[str, Any] | None = None,
@@ -174,7 +174,7 @@ class Transcript:
         path = self._agent_path(thread.agent).with_suffix(".meta.json")
         path.write_bytes(msgspec.json.encode(about))
 
-    def joined(self, prompt: Prompt) -> None:
+    def joined(self, prompt: ClientPrompt) -> None:
         """Keeps a prompt that joined a running turn."""
         delivery = new_id()
         self._queue(

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 from pilothouse_sim.simulator import slash
 from pilothouse_sim.simulator.invocations import is_command, is_local
 from pilothouse_sim.simulator.outlet import new_id
-from pilothouse_sim.simulator.prompts import Prompt
-from pilothouse_sim.simulator.tally import Aborted, Ending, Tally
+from pilothouse_sim.simulator.prompts import ClientPrompt
+from pilothouse_sim.simulator.tally import Aborted, Tally, TurnEnding
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.hooks.verdicts import Submitted
-    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.session import SimulatedSession
 
 __all__ = ["Turns"]
 
@@ -34,7 +34,7 @@ GIVEN_UP: Final = frozenset(
 class Turns:
     """Takes the session's turns."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: SimulatedSession) -> None:
         self._session = session
         self._state = session.state
         self._main = session.main
@@ -80,9 +80,9 @@ class Turns:
 
     async def _take_notice(self) -> None:
         notice = self._queue.notices.popleft()
-        await self._turn(Prompt(content=notice["text"]), [], origin=notice["origin"])
+        await self._turn(ClientPrompt(content=notice["text"]), [], origin=notice["origin"])
 
-    async def _run_command(self, prompt: Prompt) -> None:
+    async def _run_command(self, prompt: ClientPrompt) -> None:
         tally = Tally([prompt.uuid] if prompt.uuid else [])
         self._work.is_called_off = False
         self._queue.start(prompt.uuid)
@@ -90,7 +90,7 @@ class Turns:
         self._queue.tell(prompt.uuid, "completed")
 
     async def _turn(
-        self, prompt: Prompt, uuids: list[str], origin: dict[str, Any] | None = None
+        self, prompt: ClientPrompt, uuids: list[str], origin: dict[str, Any] | None = None
     ) -> None:
         tally = Tally(list(uuids), origin, lead=prompt.uuid)
         self._state.prompt_id = new_id()
@@ -126,10 +126,10 @@ class Turns:
         for uuid in uuids:
             self._queue.tell(uuid, state)
 
-    async def _prepare(self, prompt: Prompt) -> tuple[Submitted, Prompt] | None:
+    async def _prepare(self, prompt: ClientPrompt) -> tuple[Submitted, ClientPrompt] | None:
         """What comes before the model is asked; None if the user stepped in."""
 
-        async def prepare() -> tuple[Submitted, Prompt]:
+        async def prepare() -> tuple[Submitted, ClientPrompt]:
             submitted = await self._session.hooks.prompt_submitted(prompt)
             expanded = await slash.expand(self._session, prompt)
             await self._session.mcp.settled()
@@ -150,7 +150,7 @@ class Turns:
         finally:
             self._work.task = None
 
-    def _give_up(self, prompt: Prompt, tally: Tally) -> None:
+    def _give_up(self, prompt: ClientPrompt, tally: Tally) -> None:
         """Ends a turn in which the model was not asked yet."""
         self._main.hear(prompt)
         self._main.echo_prompts()
@@ -160,7 +160,7 @@ class Turns:
         for uuid in tally.uuids:
             self._queue.tell(uuid, "cancelled")
 
-    def _take_note(self, prompt: Prompt, tally: Tally) -> None:
+    def _take_note(self, prompt: ClientPrompt, tally: Tally) -> None:
         """Keeps what needs no answer for the next request."""
         self._main.hear(prompt)
         self._session.transcript.prompt(self._main.thread, prompt, merged=[], origin=None)
@@ -169,15 +169,15 @@ class Turns:
         for uuid in tally.uuids:
             self._queue.tell(uuid, "completed")
 
-    def _refuse(self, prompt: Prompt, tally: Tally, words: str, *, is_kept: bool) -> None:
+    def _refuse(self, prompt: ClientPrompt, tally: Tally, words: str, *, is_kept: bool) -> None:
         if is_kept:
             self._main.add("user", prompt.content)
         self._results.write_refused(tally, words)
         for uuid in tally.uuids:
             self._queue.tell(uuid, "completed")
 
-    async def _work_on(self, tally: Tally) -> Ending:
-        work = self._work.task = asyncio.create_task(self._session.talk.converse(tally))
+    async def _work_on(self, tally: Tally) -> TurnEnding:
+        work = self._work.task = asyncio.create_task(self._session.agent_loop.converse(tally))
         try:
             return await work
         except Aborted as aborted:
@@ -186,16 +186,16 @@ class Turns:
             self._work.task = None
 
 
-def _merge(prompts: list[Prompt]) -> Prompt:
+def _merge(prompts: list[ClientPrompt]) -> ClientPrompt:
     if len(prompts) == 1:
         return prompts[0]
     words = "\n".join(prompt.text for prompt in prompts)
-    return Prompt(content=words, uuid=prompts[-1].uuid)
+    return ClientPrompt(content=words, uuid=prompts[-1].uuid)
 
 
-def _interrupted(reason: str, tally: Tally) -> Ending:
+def _interrupted(reason: str, tally: Tally) -> TurnEnding:
     stop = "null" if tally.stop_reason is None else tally.stop_reason
     diagnostic = f"[ede_diagnostic] result_type=user last_content_type=n/a stop_reason={stop}"
-    return Ending(
+    return TurnEnding(
         reason=reason, subtype="error_during_execution", is_error=True, errors=[diagnostic]
     )

@@ -8,10 +8,10 @@ import stat
 import sys
 from typing import Protocol
 
-__all__ = ["End", "Listener", "StdioEnd"]
+__all__ = ["StdioEnd", "WireEnd", "WireListener"]
 
 
-class Listener(Protocol):
+class WireListener(Protocol):
     """Whom an end tells. Called from the event loop, in order."""
 
     def data_received(self, data: bytes) -> None:
@@ -23,10 +23,10 @@ class Listener(Protocol):
         ...
 
 
-class End(Protocol):
+class WireEnd(Protocol):
     """Carries lines to and from one client."""
 
-    async def start(self, listener: Listener) -> None:
+    async def start(self, listener: WireListener) -> None:
         """Begin to read."""
         ...
 
@@ -46,7 +46,7 @@ class StdioEnd:
         self._writer: asyncio.WriteTransport | None = None
         self._drained = _Drain()
 
-    async def start(self, listener: Listener) -> None:
+    async def start(self, listener: WireListener) -> None:
         loop = asyncio.get_running_loop()
         if sys.stdout and _can_wait(sys.stdout.fileno()):
             self._writer, _ = await loop.connect_write_pipe(lambda: self._drained, sys.stdout)
@@ -79,7 +79,7 @@ class _Drain(asyncio.BaseProtocol):
 
 
 class _Reading(asyncio.Protocol):
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: WireListener) -> None:
         self._listener = listener
 
     def data_received(self, data: bytes) -> None:
@@ -95,7 +95,7 @@ def _can_wait(descriptor: int) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(descriptor)
 
 
-def _read_file(listener: Listener) -> None:
+def _read_file(listener: WireListener) -> None:
     while data := os.read(sys.stdin.fileno(), 1 << 16):
         listener.data_received(data)
     listener.eof_received()

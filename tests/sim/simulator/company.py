@@ -15,7 +15,7 @@ from pilothouse_sim.scenario import AnyReply, Scenario, Script
 from pilothouse_sim.simulator.flags import parse
 from pilothouse_sim.simulator.model import Model
 from pilothouse_sim.simulator.process import run
-from pilothouse_sim.simulator.wire_ends import Listener
+from pilothouse_sim.simulator.wire_ends import WireListener
 
 Message = dict[str, Any]
 Answers = dict[str, Callable[[Message], Any]]
@@ -38,14 +38,14 @@ class Company:
         self.answers = answers
         self.lines: list[Message] = []
         self._changed = asyncio.Condition()
-        self._listener: Listener | None = None
+        self._listener: WireListener | None = None
         self._started = asyncio.Event()
         self._waking: set[asyncio.Task[None]] = set()
         self._sent = 0
 
     # What the simulator does with it
 
-    async def start(self, listener: Listener) -> None:
+    async def start(self, listener: WireListener) -> None:
         self._listener = listener
         self._started.set()
 

@@ -15,7 +15,7 @@ from tests.sim.simulator.company import Company, company
 BASE_URL = "http://gateway.example:8080"
 
 
-def read(status: int, message: str = "no") -> refusals.Refusal:
+def read(status: int, message: str = "no") -> refusals.ApiRefusal:
     error = ApiError(status=status, message=message)
     return refusals.read(error, model="claude-opus-5-5", base_url=BASE_URL)
 

@@ -15,10 +15,10 @@ import pytest
 
 from pilothouse import Client, Options
 from pilothouse.errors import SessionEnded
-from pilothouse_sim.cassettes import Cassette, Entry, Header, Writer, read
+from pilothouse_sim.cassettes import Cassette, CassetteEntry, CassetteHeader, CassetteWriter, read
 from pilothouse_sim.simulator.cassette import write_player
-from pilothouse_sim.simulator.replay.actions import Action, End, Write
-from pilothouse_sim.simulator.replay.names import Place
+from pilothouse_sim.simulator.replay.actions import Action, EndReplay, WriteLine
+from pilothouse_sim.simulator.replay.names import HostPlace
 from pilothouse_sim.simulator.replay.player import Player
 
 Json = dict[str, Any]
@@ -27,8 +27,8 @@ DEADLINE = 30.0
 SESSION = "11111111-1111-4111-8111-111111111111"
 OTHER = "22222222-2222-4222-8222-222222222222"
 PROMPT_ID = "33333333-3333-4333-8333-333333333333"
-RECORDED = Place("/home/user/boat", "/home/user", "/home/user/.claude")
-LIVE = Place("/srv/boat", "/home/ann", "/home/ann/.claude")
+RECORDED = HostPlace("/home/user/boat", "/home/user", "/home/user/.claude")
+LIVE = HostPlace("/srv/boat", "/home/ann", "/home/ann/.claude")
 
 
 # The wire's lines, short
@@ -67,30 +67,30 @@ RESULT: Json = {"type": "result", "subtype": "success", "session_id": SESSION}
 def tape(*entries: tuple[str, Any], command: tuple[str, ...] = ()) -> Cassette:
     """A cassette of these lines; an int is an exit code or a signal, None an end of stream."""
     made = [_entry(index, kind, what) for index, (kind, what) in enumerate(entries)]
-    header = Header(
+    header = CassetteHeader(
         command=command, cwd=RECORDED.cwd, home=RECORDED.home, config_dir=RECORDED.config_dir
     )
     return Cassette(Path("talk.jsonl"), header, tuple(made))
 
 
-def _entry(index: int, kind: Any, what: Any) -> Entry:
+def _entry(index: int, kind: Any, what: Any) -> CassetteEntry:
     number, at = index + 2, float(index)
     if kind == "exit":
-        return Entry(at, kind, code=what, number=number)
+        return CassetteEntry(at, kind, code=what, number=number)
     if kind == "signal":
-        return Entry(at, kind, signal=what, number=number)
+        return CassetteEntry(at, kind, signal=what, number=number)
     data = what if what is None or isinstance(what, bytes) else json.dumps(what).encode()
-    return Entry(at, kind, data, number=number)
+    return CassetteEntry(at, kind, data, number=number)
 
 
 class Play:
     """A player, and what it wrote."""
 
-    def __init__(self, cassette: Cassette, *command: str, place: Place = LIVE) -> None:
+    def __init__(self, cassette: Cassette, *command: str, place: HostPlace = LIVE) -> None:
         self.player = Player(cassette, command, place, 4711)
         self.written: list[Json] = []
         self.errors = ""
-        self.end: End | None = None
+        self.end: EndReplay | None = None
         self._note(self.player.start())
 
     def say(self, *messages: Json | bytes) -> list[Json]:
@@ -101,7 +101,7 @@ class Play:
             self._note(self.player.receive_line(line))
         return self.written[before:]
 
-    def close(self) -> End | None:
+    def close(self) -> EndReplay | None:
         self._note(self.player.receive_eof())
         return self.end
 
@@ -111,7 +111,7 @@ class Play:
     def _note(self, actions: list[Action]) -> None:
         for action in actions:
             assert self.end is None
-            if isinstance(action, End):
+            if isinstance(action, EndReplay):
                 self.end = action
             elif action.stream == "out":
                 self.written.append(json.loads(action.data))
@@ -137,7 +137,7 @@ def test_lines_come_when_what_they_follow_was_said() -> None:
     assert [line["message"]["content"] for line in play.say(prompt("one"))] == ["1"]
     assert [line["message"]["content"] for line in play.say(prompt("two"))] == ["2"]
     assert play.end is None
-    assert play.close() == End(0)
+    assert play.close() == EndReplay(0)
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations("abc")))
@@ -201,24 +201,24 @@ def test_lines_that_are_no_json_are_compared_to_the_byte() -> None:
     assert len(Play(recording).say(b"\xff noise")) == 1
     other = Play(recording)
     other.say(b"\xff noises")
-    assert other.end == End(1)
+    assert other.end == EndReplay(1)
 
 
 def test_an_exit_without_an_end_of_input_comes_by_itself() -> None:
-    assert Play(tape(("out", RESULT), ("exit", 7))).end == End(7)
+    assert Play(tape(("out", RESULT), ("exit", 7))).end == EndReplay(7)
 
 
 def test_a_signal_is_waited_for() -> None:
     play = Play(tape(("signal", 2), ("out", RESULT), ("exit", 0)))
     assert play.written == []
     play.signal(2)
-    assert (len(play.written), play.end) == (1, End(0))
+    assert (len(play.written), play.end) == (1, EndReplay(0))
 
 
 def test_the_end_of_input_is_waited_for_where_a_question_was_open() -> None:
     play = Play(tape(("out", asks("q")), ("in", None), ("out", RESULT), ("exit", 0)))
     assert len(play.written) == 1
-    assert play.close() == End(0)
+    assert play.close() == EndReplay(0)
     assert len(play.written) == 2
 
 
@@ -227,13 +227,13 @@ def test_a_turn_goes_on_although_the_recorded_client_had_ended_its_input() -> No
     play = Play(recording)
     assert len(play.say(prompt("go"))) == 1
     assert play.end is None
-    assert play.close() == End(3)
+    assert play.close() == EndReplay(3)
 
 
 def test_a_recording_without_an_end_ends_with_the_input() -> None:
     play = Play(tape(("in", prompt("go")), ("out", RESULT)))
     play.say(prompt("go"))
-    assert play.close() == End(0)
+    assert play.close() == EndReplay(0)
 
 
 # Names
@@ -451,7 +451,7 @@ def test_news_of_an_in_process_server_are_taken() -> None:
 def test_another_prompt_parts_with_both_in_the_message() -> None:
     play = Play(tape(("out", RESULT), ("in", prompt("x")), ("out", RESULT)))
     play.say(prompt("y"))
-    assert play.end == End(1)
+    assert play.end == EndReplay(1)
     assert play.errors == (
         "pilothouse-sim: the client parts from the recording talk.jsonl\n"
         "  the recording has: line 3, user prompt 'x'\n"
@@ -464,7 +464,7 @@ def test_another_decision_parts_at_its_path() -> None:
     allowed = answer("q", {"behavior": "allow", "updatedInput": {"command": "ls"}})
     play = Play(tape(("out", asks("q", command="ls")), ("in", allowed), ("out", RESULT)))
     play.say(answer("q", {"behavior": "allow", "updatedInput": {"command": "rm"}}))
-    assert play.end == End(1)
+    assert play.end == EndReplay(1)
     assert "line 3, can_use_tool (Bash) answer allow" in play.errors
     assert "response.response.updatedInput" in play.errors
     refused = Play(tape(("out", asks("q", command="ls")), ("in", allowed), ("out", RESULT)))
@@ -480,7 +480,7 @@ def test_a_request_that_was_not_recorded_is_refused_with_the_reason() -> None:
     assert reply["response"]["request_id"] == "mine"
     assert "line 2, user prompt 'x'" in reply["response"]["error"]
     assert "there came: control_request set_model" in play.errors
-    assert play.end == End(1)
+    assert play.end == EndReplay(1)
 
 
 def test_a_hook_that_was_not_recorded_parts_at_the_greeting() -> None:
@@ -494,7 +494,7 @@ def test_a_line_after_the_last_one_parts() -> None:
     play.say(prompt("x"))
     play.say(prompt("x"))
     assert "the recording has: line 4, the end of the client's input" in play.errors
-    assert play.end == End(1)
+    assert play.end == EndReplay(1)
 
 
 def test_an_answer_to_nothing_parts() -> None:
@@ -505,14 +505,14 @@ def test_an_answer_to_nothing_parts() -> None:
 
 def test_an_early_end_of_input_gets_what_needs_none_and_tells_what_is_missing() -> None:
     play = Play(tape(("out", says("1")), ("in", prompt("x")), ("out", RESULT), ("exit", 0)))
-    assert play.close() == End(1)
+    assert play.close() == EndReplay(1)
     assert "input ended before the recording's" in play.errors
     assert "line 3, user prompt 'x'" in play.errors
 
 
 def test_pauses_are_those_of_the_recording() -> None:
     actions = Player(tape(("out", RESULT), ("out", RESULT)), (), LIVE, 1).start()
-    assert [action.after for action in actions if isinstance(action, Write)] == [0.0, 1.0]
+    assert [action.after for action in actions if isinstance(action, WriteLine)] == [0.0, 1.0]
 
 
 # As a process
@@ -520,7 +520,7 @@ def test_pauses_are_those_of_the_recording() -> None:
 
 def write(path: Path, *entries: tuple[str, Any]) -> Path:
     recording = tape(*entries)
-    writer = Writer(path, recording.header)
+    writer = CassetteWriter(path, recording.header)
     for entry in recording.entries:
         writer.write(entry)
     writer.close()
@@ -597,8 +597,8 @@ def test_input_may_be_a_file(plain_turn: Path, tmp_path: Path) -> None:
 
 def test_an_end_by_a_signal_is_one(tmp_path: Path) -> None:
     path = tmp_path / "killed.jsonl"
-    writer = Writer(path, Header())
-    writer.write(Entry(0.0, "exit", signal=signal.SIGKILL))
+    writer = CassetteWriter(path, CassetteHeader())
+    writer.write(CassetteEntry(0.0, "exit", signal=signal.SIGKILL))
     writer.close()
     assert run(write_player(tmp_path, path)).returncode == -signal.SIGKILL
 

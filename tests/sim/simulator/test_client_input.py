@@ -13,7 +13,7 @@ from pilothouse_sim.scenario import Scenario, Script, reply
 from pilothouse_sim.simulator.flags import parse
 from pilothouse_sim.simulator.model import Model
 from pilothouse_sim.simulator.process import run
-from pilothouse_sim.simulator.wire_ends import Listener
+from pilothouse_sim.simulator.wire_ends import WireListener
 from tests.sim.simulator.company import DEADLINE, FLAGS, company
 from tests.sim.simulator.home import Home, script
 
@@ -26,7 +26,7 @@ class Scribe:
     def __init__(self, data: bytes) -> None:
         self._data = data
 
-    async def start(self, listener: Listener) -> None:
+    async def start(self, listener: WireListener) -> None:
         listener.data_received(self._data)
 
     def write(self, data: bytes) -> None:

@@ -16,7 +16,7 @@ from pilothouse_sim.simulator import controls
 from pilothouse_sim.simulator.flags import parse
 from pilothouse_sim.simulator.model import Model
 from pilothouse_sim.simulator.outlet import Outlet
-from pilothouse_sim.simulator.session import Session
+from pilothouse_sim.simulator.session import SimulatedSession
 
 Message = dict[str, Any]
 
@@ -40,7 +40,7 @@ class Paper:
 class Bench:
     """A session that nobody runs, and what it writes."""
 
-    def __init__(self, session: Session, paper: Paper) -> None:
+    def __init__(self, session: SimulatedSession, paper: Paper) -> None:
         self.session = session
         self.paper = paper
 
@@ -80,7 +80,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Benches:
         outlet = Outlet(Connection(Role.CLI), paper, "session")
         model = Model(Script(Scenario(replies=[reply(words) for words in replies])), None)
         given = {"HOME": str(tmp_path), "ANTHROPIC_API_KEY": "x", **environment}
-        return Bench(Session(parse(list(flags)), given, outlet, model), paper)
+        return Bench(SimulatedSession(parse(list(flags)), given, outlet, model), paper)
 
     return make
 

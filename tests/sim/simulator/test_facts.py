@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pilothouse_sim.simulator import facts, user_extensions
-from pilothouse_sim.simulator.settings import Settings, chosen_model, merge
+from pilothouse_sim.simulator.settings import CliSettings, chosen_model, merge
 
 QUIET = {
     "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
@@ -172,12 +172,12 @@ def test_what_users_keep_in_files_is_offered(tmp_path: Path) -> None:
 def test_settings_are_merged_from_file_to_file(tmp_path: Path) -> None:
     write(tmp_path / "config/settings.json", '{"permissions": {"allow": ["A"]}, "model": "opus"}')
     write(tmp_path / ".claude/settings.json", '{"permissions": {"allow": ["B", "A"]}}')
-    settings = Settings(tmp_path, tmp_path / "config", '{"model": "haiku"}')
+    settings = CliSettings(tmp_path, tmp_path / "config", '{"model": "haiku"}')
     assert settings.effective() == {"permissions": {"allow": ["A", "B"]}, "model": "haiku"}
     settings.apply({"model": None})
     assert settings.effective()["model"] == "opus"
     assert list(settings.layers()) == ["userSettings", "projectSettings"]
-    assert list(Settings(tmp_path, tmp_path / "config", None, "project").layers()) == [
+    assert list(CliSettings(tmp_path, tmp_path / "config", None, "project").layers()) == [
         "projectSettings"
     ]
     assert chosen_model(None, {"ANTHROPIC_MODEL": "sonnet"}, settings) == "sonnet"
@@ -210,5 +210,5 @@ def test_settings_of_another_shape_are_left_out(
     tmp_path: Path, written: str, kept: dict[str, Any]
 ) -> None:
     write(tmp_path / "config/settings.json", written)
-    assert Settings(tmp_path, tmp_path / "config").effective() == kept
-    assert Settings(tmp_path, tmp_path / "none", written).effective() == kept
+    assert CliSettings(tmp_path, tmp_path / "config").effective() == kept
+    assert CliSettings(tmp_path, tmp_path / "none", written).effective() == kept

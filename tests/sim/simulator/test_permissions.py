@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from pilothouse_sim.simulator.permissions import (
+    CliRule,
     PermissionState,
-    Rule,
     judge,
     load_settings,
     parse_rule,
@@ -46,7 +46,7 @@ def _decide(state: PermissionState, command: str) -> str:
     ],
 )
 def test_a_rule_is_read_as_tool_and_content(text: str, tool: str, content: str | None) -> None:
-    assert parse_rule(text, "session") == Rule(tool, content, "session")
+    assert parse_rule(text, "session") == CliRule(tool, content, "session")
 
 
 def test_what_is_no_rule_is_left_out() -> None:

@@ -16,7 +16,7 @@ from pilothouse_sim.simulator.launch_checks import check
 from pilothouse_sim.simulator.model import Model
 from pilothouse_sim.simulator.print_mode import PrintEnd
 from pilothouse_sim.simulator.process import run
-from pilothouse_sim.simulator.wire_ends import Listener
+from pilothouse_sim.simulator.wire_ends import WireListener
 
 LOOK = reply(tool("Bash", command="ls"))
 
@@ -28,7 +28,7 @@ class Pipe:
         self.piped = piped
         self.written = b""
 
-    async def start(self, listener: Listener) -> None:
+    async def start(self, listener: WireListener) -> None:
         listener.data_received(self.piped)
         listener.eof_received()
 

@@ -15,19 +15,19 @@ import pytest
 from msgspec import UNSET
 
 from pilothouse_sim.simulator.tools import bash, ids, registry
-from pilothouse_sim.simulator.tools.base import ToolFailure, Workplace
-from pilothouse_sim.simulator.tools.command import Command
+from pilothouse_sim.simulator.tools.base import ToolFailure, ToolSurroundings
+from pilothouse_sim.simulator.tools.command import ShellCommand
 
 RECORDED: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "tools.json").read_text())
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Workplace:
+def place(tmp_path: Path) -> ToolSurroundings:
     """A folder to work in, with commands that end with the test."""
     cwd = (tmp_path / "dev" / "project").resolve()
     cwd.mkdir(parents=True)
     (tmp_path / "tmp").mkdir()
-    return Workplace(
+    return ToolSurroundings(
         cwd=cwd,
         root=cwd,
         home=cwd.parent,
@@ -72,7 +72,7 @@ def change(step: dict[str, Any], folder: Path) -> None:
     os.utime(path, ns=(before + 10**9, before + 10**9))
 
 
-def plain(value: Any, place: Workplace) -> Any:
+def plain(value: Any, place: ToolSurroundings) -> Any:
     """The value without what is made up anew in each run."""
     words = json.dumps(value, ensure_ascii=False)
     words = words.replace(bash.project_folder(place.home_folder), "{{project}}")
@@ -93,7 +93,7 @@ def short(value: Any) -> Any:
     return json.loads(re.sub(rf'({"|".join(begins)})(?:[^"\\]|\\.)*', r"\1", words))
 
 
-async def carried_out(step: dict[str, Any], place: Workplace) -> dict[str, Any]:
+async def carried_out(step: dict[str, Any], place: ToolSurroundings) -> dict[str, Any]:
     """What comes of a call, in the words of the recording."""
     given = json.loads(json.dumps(step["input"]).replace("{{cwd}}", str(place.home_folder)))
     came: dict[str, Any] = {}
@@ -114,8 +114,8 @@ async def carried_out(step: dict[str, Any], place: Workplace) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", RECORDED)
-async def test_calls_get_the_real_clis_answers(name: str, place: Workplace) -> None:
-    adopted: list[Command] = []
+async def test_calls_get_the_real_clis_answers(name: str, place: ToolSurroundings) -> None:
+    adopted: list[ShellCommand] = []
     place.adopt = adopted.append
     scene = RECORDED[name]
     prepare(scene["files"], place.cwd)
@@ -155,7 +155,7 @@ async def started(path: Path) -> int:
     return number_in(path)
 
 
-async def test_a_cancelled_command_leaves_no_process_behind(place: Workplace) -> None:
+async def test_a_cancelled_command_leaves_no_process_behind(place: ToolSurroundings) -> None:
     words = "sleep 600 & (sleep 601; true) & echo $$ > own; sleep 602"
     running = asyncio.create_task(bash.run({"command": words}, place))
     group = await started(place.cwd / "own")
@@ -169,9 +169,9 @@ async def test_a_cancelled_command_leaves_no_process_behind(place: Workplace) ->
 
 
 async def test_a_command_in_the_background_is_handed_over_with_its_output(
-    place: Workplace,
+    place: ToolSurroundings,
 ) -> None:
-    adopted: list[Command] = []
+    adopted: list[ShellCommand] = []
     place.adopt, place.tool_use_id = adopted.append, "toolu_1"
     arguments = {"command": "echo now", "description": "Say", "run_in_background": True}
     outcome = await bash.run(arguments, place)
@@ -184,7 +184,7 @@ async def test_a_command_in_the_background_is_handed_over_with_its_output(
     assert outcome.content == bash.background(command)
 
 
-async def test_a_command_that_nobody_adopts_ends_with_its_time(place: Workplace) -> None:
+async def test_a_command_that_nobody_adopts_ends_with_its_time(place: ToolSurroundings) -> None:
     outcome = await bash.run({"command": "echo $$ > own; sleep 600", "timeout": 500}, place)
     assert outcome.result["timedOutAfterMs"] == 500
     group = await started(place.cwd / "own")
@@ -193,13 +193,13 @@ async def test_a_command_that_nobody_adopts_ends_with_its_time(place: Workplace)
             await asyncio.sleep(0.01)
 
 
-async def test_a_killed_command_tells_so_when_it_is_waited_for(place: Workplace) -> None:
+async def test_a_killed_command_tells_so_when_it_is_waited_for(place: ToolSurroundings) -> None:
     command = await bash.start({"command": "sleep 600"}, place)
     os.killpg(command.process.pid, signal.SIGTERM)
     assert await command.wait() == 144
 
 
-async def test_commands_see_the_environment_of_the_cli(place: Workplace) -> None:
+async def test_commands_see_the_environment_of_the_cli(place: ToolSurroundings) -> None:
     outcome = await bash.run({"command": "env"}, place)
     seen = dict(line.split("=", 1) for line in outcome.result["stdout"].splitlines())
     assert seen["CLAUDECODE"] == "1"
@@ -223,7 +223,7 @@ async def test_two_reading_commands_may_run_beside_each_other_and_a_changing_one
     assert not registry.is_concurrency_safe("Nope", {})
 
 
-async def test_files_are_announced_before_they_change(place: Workplace) -> None:
+async def test_files_are_announced_before_they_change(place: ToolSurroundings) -> None:
     before: list[tuple[str, bool]] = []
     place.touched = lambda path: before.append((path.name, path.exists()))
     await registry.TOOLS["Write"]({"file_path": "a.txt", "content": "x"}, place)
@@ -233,7 +233,7 @@ async def test_files_are_announced_before_they_change(place: Workplace) -> None:
     assert (place.cwd / "a.txt").read_text() == "y"
 
 
-async def test_a_tool_that_is_not_listed_cannot_be_called(place: Workplace) -> None:
+async def test_a_tool_that_is_not_listed_cannot_be_called(place: ToolSurroundings) -> None:
     with pytest.raises(ToolFailure, match="No such tool available: Bash"):
         registry.validate("Bash", {"command": "ls"}, ["Read"])
     assert registry.validate("Agent", {"description": "d", "prompt": "p"}, ["Task"])
@@ -244,7 +244,7 @@ async def test_the_tools_stand_in_the_order_of_the_init_line() -> None:
     assert list(registry.LISTED[1:]) == sorted(registry.LISTED[1:])
 
 
-async def test_a_plan_is_approved_as_it_was_written_or_edited(place: Workplace) -> None:
+async def test_a_plan_is_approved_as_it_was_written_or_edited(place: ToolSurroundings) -> None:
     place.mode, place.plan_file = "plan", place.config_dir / "plans" / "a-plan.md"
     leave = registry.TOOLS["ExitPlanMode"]
     leave.check({}, place)
@@ -261,12 +261,12 @@ async def test_a_plan_is_approved_as_it_was_written_or_edited(place: Workplace) 
     assert edited.result["planWasEdited"] is True
 
 
-async def test_entering_plan_mode_says_so_first(place: Workplace) -> None:
+async def test_entering_plan_mode_says_so_first(place: ToolSurroundings) -> None:
     outcome = await registry.TOOLS["EnterPlanMode"]({}, place)
     assert str(outcome.content).startswith(outcome.result["message"])
 
 
-async def test_a_task_is_stopped_by_whoever_keeps_it(place: Workplace) -> None:
+async def test_a_task_is_stopped_by_whoever_keeps_it(place: ToolSurroundings) -> None:
     async def stop(task: str) -> dict[str, Any]:
         return {"message": "stopped", "task_id": task}
 
@@ -282,7 +282,7 @@ def test_ids_look_like_the_clis() -> None:
 
 
 async def test_a_command_cancelled_while_it_starts_leaves_no_process_behind(
-    place: Workplace,
+    place: ToolSurroundings,
 ) -> None:
     starting = asyncio.create_task(bash.start({"command": "echo $$ > own; sleep 600"}, place))
     await asyncio.sleep(0)
@@ -295,8 +295,8 @@ async def test_a_command_cancelled_while_it_starts_leaves_no_process_behind(
     assert not list(bash.tasks_folder(place).iterdir())
 
 
-async def test_a_monitor_is_handed_over_as_one(place: Workplace) -> None:
-    adopted: list[Command] = []
+async def test_a_monitor_is_handed_over_as_one(place: ToolSurroundings) -> None:
+    adopted: list[ShellCommand] = []
     place.adopt = adopted.append
     arguments = {"description": "Watch", "command": "echo event"}
     outcome = await registry.TOOLS["Monitor"](arguments, place)
@@ -310,24 +310,24 @@ async def test_a_monitor_is_handed_over_as_one(place: Workplace) -> None:
     }
 
 
-async def test_what_is_not_simulated_says_so(place: Workplace) -> None:
+async def test_what_is_not_simulated_says_so(place: ToolSurroundings) -> None:
     arguments = {"cron": "* * * * *", "prompt": "p"}
     registry.check("CronCreate", arguments, place)
     with pytest.raises(ToolFailure, match="not simulated"):
         await registry.TOOLS["CronCreate"](arguments, place)
 
 
-async def test_the_list_of_agents_names_the_session(place: Workplace) -> None:
+async def test_the_list_of_agents_names_the_session(place: ToolSurroundings) -> None:
     outcome = await registry.TOOLS["ListAgents"]({}, place)
     assert str(outcome.content).startswith("This session is project-11 [111111] — the name")
 
 
-async def test_a_search_without_a_network_finds_nothing(place: Workplace) -> None:
+async def test_a_search_without_a_network_finds_nothing(place: ToolSurroundings) -> None:
     outcome = await registry.TOOLS["WebSearch"]({"query": "some thing"}, place)
     assert outcome.result["results"] == []
 
 
-async def test_a_cell_is_inserted_after_the_one_that_is_named(place: Workplace) -> None:
+async def test_a_cell_is_inserted_after_the_one_that_is_named(place: ToolSurroundings) -> None:
     cells = [{"cell_type": "code", "id": "aa", "metadata": {}, "source": "1", "outputs": []}]
     book = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     path = place.cwd / "nb.ipynb"

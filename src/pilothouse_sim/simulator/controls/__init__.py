@@ -10,12 +10,12 @@ import inspect
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
-from pilothouse_sim.simulator.controls.base import Answer, Asked, Handler, Refused
+from pilothouse_sim.simulator.controls.base import Answer, ControlAsk, Handler, RequestRefused
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.session import SimulatedSession
 
-__all__ = ["ANSWERS", "Answer", "Asked", "Refused", "answer", "handler_of"]
+__all__ = ["ANSWERS", "Answer", "ControlAsk", "RequestRefused", "answer", "handler_of"]
 
 _ROOMS: Final = {
     "setters": (
@@ -61,14 +61,14 @@ def handler_of(subtype: str) -> Handler:
     return module.ANSWERS[subtype]
 
 
-async def answer(session: Session, request_id: str, request: dict[str, Any]) -> None:
+async def answer(session: SimulatedSession, request_id: str, request: dict[str, Any]) -> None:
     """Answers one request, whatever becomes of it."""
     subtype = str(request.get("subtype", "undefined"))
     try:
-        reply = handler_of(subtype)(session, Asked(request_id, request))
+        reply = handler_of(subtype)(session, ControlAsk(request_id, request))
         if inspect.isawaitable(reply):
             reply = await reply
-    except Refused as refusal:
+    except RequestRefused as refusal:
         _write(session, request_id, {"subtype": "error", "error": refusal.text} | refusal.beside)
         return
     except Exception as error:  # noqa: BLE001
@@ -84,12 +84,12 @@ async def answer(session: Session, request_id: str, request: dict[str, Any]) -> 
         given.then()
 
 
-def _unsupported(_: Session, asked: Asked) -> None:
+def _unsupported(_: SimulatedSession, asked: ControlAsk) -> None:
     subtype = asked.fields.get("subtype", "undefined")
     words = f"Unsupported control request subtype: {subtype}"
-    raise Refused(words, "unsupported_request")
+    raise RequestRefused(words, "unsupported_request")
 
 
-def _write(session: Session, request_id: str, members: dict[str, Any]) -> None:
+def _write(session: SimulatedSession, request_id: str, members: dict[str, Any]) -> None:
     session.state.outlet.connection.send_answer(request_id, members)
     session.state.outlet.flush()

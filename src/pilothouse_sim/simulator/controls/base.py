@@ -11,13 +11,13 @@ from msgspec import Struct
 from pilothouse_sim.simulator.clock import timestamp
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.session import SimulatedSession
 
 __all__ = [
     "Answer",
-    "Asked",
+    "ControlAsk",
     "Handler",
-    "Refused",
+    "RequestRefused",
     "has_talked",
     "note_command",
     "open_requests",
@@ -27,7 +27,7 @@ __all__ = [
 ]
 
 
-class Asked(Struct, frozen=True):
+class ControlAsk(Struct, frozen=True):
     """A control request of the client's."""
 
     id: str
@@ -48,7 +48,7 @@ class Answer(Struct, frozen=True, kw_only=True):
     """What happens once the answer is written."""
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """The request is answered with an error."""
 
     def __init__(self, text: str, code: str | None = None, **beside: Any) -> None:
@@ -58,24 +58,24 @@ class Refused(Exception):
 
 
 Reply = dict[str, Any] | Answer | None
-Handler = Callable[["Session", Asked], "Reply | Awaitable[Reply]"]
+Handler = Callable[["SimulatedSession", ControlAsk], "Reply | Awaitable[Reply]"]
 """Answers one kind of request. None is a success that says nothing more."""
 
 
-def required(asked: Asked, name: str, subtype: str) -> str:
+def required(asked: ControlAsk, name: str, subtype: str) -> str:
     """A member that must be text."""
     value = asked.get(name)
     if not isinstance(value, str):
-        raise Refused(f"{subtype}: {name} must be a string")
+        raise RequestRefused(f"{subtype}: {name} must be a string")
     return value
 
 
-def has_talked(session: Session) -> bool:
+def has_talked(session: SimulatedSession) -> bool:
     """Whether there is a conversation."""
     return bool(session.main.messages)
 
 
-def open_requests(session: Session, subtype: str) -> list[dict[str, Any]]:
+def open_requests(session: SimulatedSession, subtype: str) -> list[dict[str, Any]]:
     """The requests of this kind that the client has not answered, as they were written."""
     pending = session.state.outlet.connection.pending
     return [
@@ -94,7 +94,7 @@ def _repeated(request: Any) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if key != "server_policy_ask_only"}
 
 
-def note_command(session: Session, command: str, output: str) -> None:
+def note_command(session: SimulatedSession, command: str, output: str) -> None:
     """Notes in the conversation, and to the client, what a command of the CLI's own said."""
     said = f"<local-command-stdout>{output}</local-command-stdout>"
     name, _, arguments = command.partition(" ")
@@ -117,7 +117,7 @@ def read_object(text: str) -> dict[str, Any]:
         return {}
 
 
-def state_of(session: Session) -> str:
+def state_of(session: SimulatedSession) -> str:
     """The session's state as clients are told it."""
     if open_requests(session, "can_use_tool"):
         return "requires_action"

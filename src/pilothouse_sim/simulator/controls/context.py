@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from pilothouse_sim.simulator import facts, user_extensions
-from pilothouse_sim.simulator.controls.base import Asked, Refused, has_talked
+from pilothouse_sim.simulator.controls.base import ControlAsk, RequestRefused, has_talked
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.session import SimulatedSession
 
 __all__ = ["get_context_usage"]
 
@@ -22,11 +22,11 @@ _BUFFER: Final = 33_000
 Category = dict[str, Any]
 
 
-def get_context_usage(session: Session, asked: Asked) -> dict[str, Any]:
+def get_context_usage(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
     """The report; `summary` counts roughly what `full` counts exactly."""
     detail = asked.get("detail")
     if detail not in (None, "summary", "full"):
-        raise Refused("get_context_usage: detail must be 'summary' or 'full'")
+        raise RequestRefused("get_context_usage: detail must be 'summary' or 'full'")
     window = facts.model(session.state.model_name).context_window
     categories = _categories(session, window, rough=detail == "summary")
     used = sum(each["tokens"] for each in categories if each["kind"] == "used")
@@ -51,7 +51,7 @@ def get_context_usage(session: Session, asked: Asked) -> dict[str, Any]:
     }
 
 
-def _categories(session: Session, window: int, *, rough: bool) -> list[Category]:
+def _categories(session: SimulatedSession, window: int, *, rough: bool) -> list[Category]:
     known = facts.reports()["context_summary" if rough else "context_full"]
     sized = {each["id"]: dict(each) for each in known}
     sized["messages"]["tokens"] = _estimate(session.main.messages)
@@ -67,11 +67,11 @@ def _categories(session: Session, window: int, *, rough: bool) -> list[Category]
     return found
 
 
-def _has_answers(session: Session) -> bool:
+def _has_answers(session: SimulatedSession) -> bool:
     return any(message["role"] == "assistant" for message in session.main.messages)
 
 
-def _own_categories(session: Session) -> list[Category]:
+def _own_categories(session: SimulatedSession) -> list[Category]:
     found = [
         ("custom_agents", "Custom agents", "permission", _agents(session)),
         ("memory_files", "Memory files", "claude", _memory_files(session)),
@@ -113,7 +113,7 @@ def _square(category: Category, at: int, window: int) -> Category:
     }
 
 
-def _skills(session: Session) -> dict[str, Any]:
+def _skills(session: SimulatedSession) -> dict[str, Any]:
     names: list[str] = facts.reports()["reloaded_skills"]
     own = [_own_skill(each) for each in _own_commands(session)]
     skills = own + [{"name": name, "source": "built-in", "tokens": len(name)} for name in names]
@@ -129,7 +129,7 @@ def _skills(session: Session) -> dict[str, Any]:
     }
 
 
-def _own_commands(session: Session) -> list[user_extensions.Custom]:
+def _own_commands(session: SimulatedSession) -> list[user_extensions.Custom]:
     return user_extensions.own_commands(
         session.state.cwd, session.state.config_dir, session.state.launch.setting_sources
     )
@@ -144,7 +144,7 @@ def _own_skill(custom: user_extensions.Custom) -> dict[str, Any]:
     }
 
 
-def _agents(session: Session) -> list[Category]:
+def _agents(session: SimulatedSession) -> list[Category]:
     sources = session.state.launch.setting_sources
     return [
         {
@@ -157,7 +157,7 @@ def _agents(session: Session) -> list[Category]:
     ]
 
 
-def _memory_files(session: Session) -> list[Category]:
+def _memory_files(session: SimulatedSession) -> list[Category]:
     places = (("User", session.state.config_dir), ("Project", session.state.cwd))
     found = [(kind, folder / "CLAUDE.md") for kind, folder in places]
     return [
@@ -167,7 +167,7 @@ def _memory_files(session: Session) -> list[Category]:
     ]
 
 
-def _messages(session: Session) -> dict[str, Any]:
+def _messages(session: SimulatedSession) -> dict[str, Any]:
     said = {"user": 0, "assistant": 0}
     for message in session.main.messages:
         said[message["role"]] += _estimate(message["content"])

@@ -7,12 +7,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from pilothouse_sim.simulator.controls.base import Asked, Handler, Refused, read_object, required
+from pilothouse_sim.simulator.controls.base import (
+    ControlAsk,
+    Handler,
+    RequestRefused,
+    read_object,
+    required,
+)
 from pilothouse_sim.simulator.outlet import new_id
 from pilothouse_sim.simulator.tally import Tally
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.session import SimulatedSession
 
 __all__ = ["ANSWERS"]
 
@@ -30,20 +36,20 @@ _NEEDS_DIRECTORY: Final = (
 # Titles
 
 
-def rename_session(session: Session, asked: Asked) -> None:
+def rename_session(session: SimulatedSession, asked: ControlAsk) -> None:
     """Gives the session a title, and says so first."""
     title = required(asked, "title", "rename_session")
     if not title:
-        raise Refused("title must be non-empty")
+        raise RequestRefused("title must be non-empty")
     named = asked.get("session_id")
     if named is not None and named != session.state.session_id:
-        raise Refused("session_id is not the current session")
+        raise RequestRefused("session_id is not the current session")
     session.state.desk.title = title
     session.transcript.rename(title)
     session.state.outlet.system("session_title_changed", title=title)
 
 
-async def generate_session_title(session: Session, asked: Asked) -> dict[str, Any]:
+async def generate_session_title(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
     """Lets the model make a title."""
     description = required(asked, "description", "generate_session_title")
     if not description:
@@ -53,7 +59,7 @@ async def generate_session_title(session: Session, asked: Asked) -> dict[str, An
     return {"title": title if isinstance(title, str) else None}
 
 
-async def side_question(session: Session, asked: Asked) -> dict[str, Any]:
+async def side_question(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
     """Asks the model beside the conversation."""
     session.state.outlet.system("control_request_progress", request_id=asked.id, status="started")
     question = asked.get("question")
@@ -65,7 +71,7 @@ async def side_question(session: Session, asked: Asked) -> dict[str, Any]:
     return {"response": await session.requests.ask_aside(body), "synthetic": False}
 
 
-def _aside(session: Session, words: str) -> dict[str, Any]:
+def _aside(session: SimulatedSession, words: str) -> dict[str, Any]:
     said = {"role": "user", "content": words}
     return {"model": session.state.model_name, "messages": [said], "max_tokens": 128_000}
 
@@ -73,7 +79,7 @@ def _aside(session: Session, words: str) -> dict[str, Any]:
 # The text
 
 
-def export_conversation(session: Session, _: Asked) -> dict[str, Any]:
+def export_conversation(session: SimulatedSession, _: ControlAsk) -> dict[str, Any]:
     """The conversation as text."""
     messages = session.main.messages
     parts = [part for message in messages for part in _parts(message)]
@@ -130,13 +136,13 @@ def _slug(words: str) -> str:
 # The place
 
 
-def set_cwd(session: Session, asked: Asked) -> dict[str, Any]:
+def set_cwd(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
     """Moves to another directory that the user trusts."""
     named, trusted = asked.get("path"), asked.get("trusted_directory")
     if not isinstance(named, str) or not named:
-        raise Refused("set_cwd: invalid request — path must be a non-empty string")
+        raise RequestRefused("set_cwd: invalid request — path must be a non-empty string")
     if asked.get("trust_accepted") is True and not isinstance(trusted, str):
-        raise Refused(_NEEDS_DIRECTORY)
+        raise RequestRefused(_NEEDS_DIRECTORY)
     if session.queue.is_busy:
         return {"status": "rejected", "reason": "busy", "message": _BUSY}
     path = (session.state.cwd / named).resolve()
@@ -151,7 +157,7 @@ def set_cwd(session: Session, asked: Asked) -> dict[str, Any]:
     return _moved(path, changed=True)
 
 
-def _move(session: Session, path: Path) -> None:
+def _move(session: SimulatedSession, path: Path) -> None:
     """Moves, and shows it as a command of the CLI's own."""
     own = new_id()
     session.state.cwd = session.state.place.cwd = path

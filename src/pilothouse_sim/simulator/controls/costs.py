@@ -6,15 +6,15 @@ import time
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.controls.base import Asked
-    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.controls.base import ControlAsk
+    from pilothouse_sim.simulator.session import SimulatedSession
 
 __all__ = ["get_session_cost", "get_usage"]
 
 _STARTED = time.monotonic()
 
 
-def get_usage(session: Session, _: Asked) -> dict[str, Any]:
+def get_usage(session: SimulatedSession, _: ControlAsk) -> dict[str, Any]:
     """What the session has used; an API key has no limits to report."""
     added, removed = _lines(session)
     return {
@@ -34,7 +34,7 @@ def get_usage(session: Session, _: Asked) -> dict[str, Any]:
     }
 
 
-def get_session_cost(session: Session, _: Asked) -> dict[str, Any]:
+def get_session_cost(session: SimulatedSession, _: ControlAsk) -> dict[str, Any]:
     """The cost in words."""
     added, removed = _lines(session)
     lines = [
@@ -48,7 +48,7 @@ def get_session_cost(session: Session, _: Asked) -> dict[str, Any]:
     return {"text": "\n".join(lines)}
 
 
-def _doubt(session: Session) -> str:
+def _doubt(session: SimulatedSession) -> str:
     known = all(each["costBasis"] == "list" for each in session.state.ledger.by_model().values())
     return "" if known else " (costs may be inaccurate due to usage of unknown models)"
 
@@ -71,7 +71,7 @@ def _model_line(spent: dict[str, Any]) -> str:
     return f"{name:>21}  {words} ({_dollars(spent['costUSD'])})"
 
 
-def _cache(session: Session) -> list[str]:
+def _cache(session: SimulatedSession) -> list[str]:
     asked = sum(message["role"] == "assistant" for message in session.main.messages)
     if not asked:
         return []
@@ -90,7 +90,7 @@ def _cache(session: Session) -> list[str]:
     ]
 
 
-def _lines(session: Session) -> tuple[int, int]:
+def _lines(session: SimulatedSession) -> tuple[int, int]:
     return session.state.ledger.lines_added, session.state.ledger.lines_removed
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pilothouse_sim.simulator.controls.base import Asked
-    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.controls.base import ControlAsk
+    from pilothouse_sim.simulator.session import SimulatedSession
 
 __all__ = ["get_workspace_diff"]
 
@@ -20,7 +20,7 @@ _HUNK: Final = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _STATUS: Final = {"A": "added", "D": "removed", "M": "modified"}
 
 
-async def get_workspace_diff(session: Session, _: Asked) -> dict[str, Any]:
+async def get_workspace_diff(session: SimulatedSession, _: ControlAsk) -> dict[str, Any]:
     """The changes, file by file, or why they cannot be told."""
     cwd = session.state.cwd
     if await _git(cwd, "rev-parse", "--git-dir") is None:

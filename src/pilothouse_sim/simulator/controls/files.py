@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pilothouse_sim.simulator.controls.base import Asked, Handler, Refused
+from pilothouse_sim.simulator.controls.base import ControlAsk, Handler, RequestRefused
 from pilothouse_sim.simulator.controls.diffs import get_workspace_diff
 from pilothouse_sim.simulator.tools.base import SeenFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.session import SimulatedSession
 
 __all__ = ["ANSWERS"]
 
@@ -24,7 +24,7 @@ _MOST: Final = 15
 # Suggestions
 
 
-def file_suggestions(session: Session, asked: Asked) -> dict[str, Any]:
+def file_suggestions(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
     """Files whose path has the typed letters in it, in their order."""
     query = asked.get("query")
     return {
@@ -33,7 +33,7 @@ def file_suggestions(session: Session, asked: Asked) -> dict[str, Any]:
     }
 
 
-def _suggest(session: Session, query: object) -> list[str]:
+def _suggest(session: SimulatedSession, query: object) -> list[str]:
     if not isinstance(query, str):
         return []
     if not query:
@@ -72,12 +72,12 @@ def _rank(query: str, path: str) -> tuple[int, int, str]:
 # Reading
 
 
-def read_file(session: Session, asked: Asked) -> dict[str, Any]:
+def read_file(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
     """A file of the workspace."""
     named = asked.get("path")
     path = _readable(session, named) if isinstance(named, str) and named else None
     if path is None:
-        raise Refused(f"read denied: {named or ''}")
+        raise RequestRefused(f"read denied: {named or ''}")
     limit = asked.get("max_bytes")
     data = path.read_bytes()
     kept = data[:limit] if isinstance(limit, int) and limit > 0 else data
@@ -87,7 +87,7 @@ def read_file(session: Session, asked: Asked) -> dict[str, Any]:
     return body | _contents(kept, asked.get("encoding")) | {"requested_path": named}
 
 
-def _readable(session: Session, named: str) -> Path | None:
+def _readable(session: SimulatedSession, named: str) -> Path | None:
     path = (session.state.cwd / named).resolve()
     roots = [Path(folder).resolve() for folder in session.state.permissions.working_directories]
     inside = any(path.is_relative_to(root) for root in roots)
@@ -104,7 +104,7 @@ def _contents(data: bytes, encoding: object) -> dict[str, Any]:
     return {"contents": text, "lossy": text.encode() != data}
 
 
-def seed_read_state(session: Session, asked: Asked) -> None:
+def seed_read_state(session: SimulatedSession, asked: ControlAsk) -> None:
     """Lets the model take a file as read, if it has not changed since."""
     named, mtime = asked.get("path"), asked.get("mtime")
     if not isinstance(named, str) or not isinstance(mtime, int | float):
@@ -118,19 +118,19 @@ def seed_read_state(session: Session, asked: Asked) -> None:
 # Going back
 
 
-def rewind_files(session: Session, asked: Asked) -> dict[str, Any]:
+def rewind_files(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
     """Puts files back to where they were at a prompt."""
     dry_run = asked.get("dry_run") is True
     body = session.checkpoints.rewind(str(asked.get("user_message_id")), dry_run=dry_run)
     if "error" in body and not dry_run:
-        raise Refused(body["error"])
+        raise RequestRefused(body["error"])
     return body
 
 
 # The plan, the workspace
 
 
-def get_plan(session: Session, _: Asked) -> dict[str, Any]:
+def get_plan(session: SimulatedSession, _: ControlAsk) -> dict[str, Any]:
     """The session's plan, where it has one."""
     text = session.plans.text()
     if text is None:
@@ -138,7 +138,7 @@ def get_plan(session: Session, _: Asked) -> dict[str, Any]:
     return {"exists": True, "content": text, "path": str(session.plans.path)}
 
 
-def register_repo_root(session: Session, asked: Asked) -> dict[str, Any]:
+def register_repo_root(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
     """Adds a directory below those the session has."""
     path = _new_root(session, asked.get("directory"))
     session.state.desk.roots.append(str(path))
@@ -149,19 +149,19 @@ def register_repo_root(session: Session, asked: Asked) -> dict[str, Any]:
     return {"directory": str(path)}
 
 
-def _new_root(session: Session, named: object) -> Path:
+def _new_root(session: SimulatedSession, named: object) -> Path:
     path = session.state.cwd / named if isinstance(named, str) and named else None
     if path is None or not path.exists():
-        raise Refused("register_repo_root: target path could not be resolved")
+        raise RequestRefused("register_repo_root: target path could not be resolved")
     if not path.is_dir():
-        raise Refused(f"register_repo_root: {named} is not a directory")
+        raise RequestRefused(f"register_repo_root: {named} is not a directory")
     path = path.resolve()
     if problem := _unfit(session, path):
-        raise Refused(f"register_repo_root: {path} {problem}")
+        raise RequestRefused(f"register_repo_root: {path} {problem}")
     return path
 
 
-def _unfit(session: Session, path: Path) -> str | None:
+def _unfit(session: SimulatedSession, path: Path) -> str | None:
     roots = [session.state.cwd, *(Path(folder) for folder in session.state.launch.add_dir)]
     if path == session.state.cwd:
         registered = "is the session's working directory, which is already registered"

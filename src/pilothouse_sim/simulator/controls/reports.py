@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, Final
 
 from pilothouse_sim.simulator import facts, user_extensions
-from pilothouse_sim.simulator.controls.base import Asked, Handler, Refused
+from pilothouse_sim.simulator.controls.base import ControlAsk, Handler, RequestRefused
 from pilothouse_sim.simulator.controls.context import get_context_usage
 from pilothouse_sim.simulator.controls.costs import get_session_cost, get_usage
 from pilothouse_sim.simulator.controls.rules import list_permission_rules
@@ -16,7 +16,7 @@ from pilothouse_sim.simulator.settings import section
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.session import SimulatedSession
 
 __all__ = ["ANSWERS"]
 
@@ -37,17 +37,17 @@ _HOOK_SOURCES: Final = {
 # The CLI itself
 
 
-def get_binary_version(_session: Session, _asked: Asked) -> dict[str, Any]:
+def get_binary_version(_session: SimulatedSession, _asked: ControlAsk) -> dict[str, Any]:
     """Which CLI this is."""
     return {"version": facts.VERSION, "buildTime": facts.BUILD_TIME}
 
 
-def list_models(session: Session, _: Asked) -> dict[str, Any]:
+def list_models(session: SimulatedSession, _: ControlAsk) -> dict[str, Any]:
     """Which models there are."""
     return {"models": facts.listed_models(session.state.desk.model_given)}
 
 
-def get_settings(session: Session, _: Asked) -> dict[str, Any]:
+def get_settings(session: SimulatedSession, _: ControlAsk) -> dict[str, Any]:
     """The settings in force, and where they come from."""
     settings = session.state.desk.settings
     effective = settings.effective()
@@ -61,13 +61,16 @@ def get_settings(session: Session, _: Asked) -> dict[str, Any]:
     }
 
 
-def get_status(session: Session, _: Asked) -> dict[str, Any]:
+def get_status(session: SimulatedSession, _: ControlAsk) -> dict[str, Any]:
     """The status page."""
-    sections = [("Session", _session_rows(session)), ("Environment", _environment_rows(session))]
+    sections = [
+        ("Session", _session_rows(session)),
+        ("Environment", _environment_rows(session)),
+    ]
     return {"sections": [{"title": title, "rows": _rows(rows)} for title, rows in sections]}
 
 
-def _session_rows(session: Session) -> list[tuple[str, str | None]]:
+def _session_rows(session: SimulatedSession) -> list[tuple[str, str | None]]:
     return [
         ("Version", facts.VERSION),
         ("Session name", session.state.desk.title),
@@ -80,7 +83,7 @@ def _session_rows(session: Session) -> list[tuple[str, str | None]]:
     ]
 
 
-def _environment_rows(session: Session) -> list[tuple[str, str | None]]:
+def _environment_rows(session: SimulatedSession) -> list[tuple[str, str | None]]:
     layers = session.state.desk.settings.layers()
     own_url = "ANTHROPIC_BASE_URL" in session.state.environment
     managed = "not fetched — not available with a custom ANTHROPIC_BASE_URL" if own_url else None
@@ -103,10 +106,10 @@ def _rows(rows: list[tuple[str, str | None]]) -> list[dict[str, str]]:
 # What was loaded
 
 
-def reload_plugins(session: Session, asked: Asked) -> dict[str, Any]:
+def reload_plugins(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
     """Loads plugins again."""
     if asked.get("refuse_if_busy") is True and session.queue.is_busy:
-        raise Refused(_BUSY, "reload_plugins_busy")
+        raise RequestRefused(_BUSY, "reload_plugins_busy")
     session.state.gather_customs()
     catalog = session.state.catalog
     body: dict[str, Any] = {
@@ -119,7 +122,7 @@ def reload_plugins(session: Session, asked: Asked) -> dict[str, Any]:
     return body | ({"held": False} if asked.get("hold_on_cache_impact") is True else {})
 
 
-def reload_skills(session: Session, _: Asked) -> dict[str, Any]:
+def reload_skills(session: SimulatedSession, _: ControlAsk) -> dict[str, Any]:
     """Loads skills again; those the model may use are listed."""
     session.state.gather_customs()
     known = facts.reports()
@@ -131,13 +134,13 @@ def reload_skills(session: Session, _: Asked) -> dict[str, Any]:
     return {"skills": [*own, *(commands[name] for name in names if name in commands)]}
 
 
-def reload_output_styles(session: Session, _: Asked) -> dict[str, Any]:
+def reload_output_styles(session: SimulatedSession, _: ControlAsk) -> dict[str, Any]:
     """Loads output styles again."""
     session.state.gather_customs()
     return {"available_output_styles": session.state.catalog.output_styles}
 
 
-def get_hooks_listing(session: Session, _: Asked) -> dict[str, Any]:
+def get_hooks_listing(session: SimulatedSession, _: ControlAsk) -> dict[str, Any]:
     """The hooks that settings configure; those of the client are not listed."""
     catalog = facts.reports()["hook_events"]
     hooks = [
@@ -181,7 +184,7 @@ def _hook(source: str, event: str, matcher: str, config: dict[str, Any]) -> dict
 # Dialogs
 
 
-def get_memory_dialog(session: Session, _: Asked) -> dict[str, Any]:
+def get_memory_dialog(session: SimulatedSession, _: ControlAsk) -> dict[str, Any]:
     """The files with instructions, those that exist first, and the folder of memories."""
     user, project = session.state.config_dir / "CLAUDE.md", session.state.cwd / "CLAUDE.md"
     in_repository = any(
@@ -214,7 +217,7 @@ def _memory_file(kind: str, path: Path, label: str, description: str) -> dict[st
     return named | {"exists": path.is_file()}
 
 
-def get_skills_dialog(session: Session, _: Asked) -> dict[str, Any]:
+def get_skills_dialog(session: SimulatedSession, _: ControlAsk) -> dict[str, Any]:
     """The user's own skills and commands."""
     sources = session.state.launch.setting_sources
     found = user_extensions.own_commands(session.state.cwd, session.state.config_dir, sources)
@@ -236,13 +239,13 @@ def _skill(custom: user_extensions.Custom) -> dict[str, Any]:
     }
 
 
-def get_sandbox_dialog(session: Session, _: Asked) -> dict[str, Any]:
+def get_sandbox_dialog(session: SimulatedSession, _: ControlAsk) -> dict[str, Any]:
     """Whether commands run in a sandbox."""
     given = section(session.state.desk.settings.effective(), "sandbox")
     return facts.reports()["sandbox"] | {"excluded_commands": given.get("excludedCommands", [])}
 
 
-def get_chrome_dialog(_session: Session, _asked: Asked) -> dict[str, Any]:
+def get_chrome_dialog(_session: SimulatedSession, _asked: ControlAsk) -> dict[str, Any]:
     """Whether a browser may be used; there is none."""
     return facts.reports()["chrome"]
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pilothouse_sim.simulator.controls.base import Asked
-    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.controls.base import ControlAsk
+    from pilothouse_sim.simulator.session import SimulatedSession
 
 __all__ = ["list_permission_rules"]
 
@@ -22,7 +22,7 @@ _EDITABLE: Final = {
 }
 
 
-def list_permission_rules(session: Session, _: Asked) -> dict[str, Any]:
+def list_permission_rules(session: SimulatedSession, _: ControlAsk) -> dict[str, Any]:
     """All rules, by what they do and where they come from."""
     state = {
         "rules": [_entry(*each) for each in _rules(session)],
@@ -33,14 +33,14 @@ def list_permission_rules(session: Session, _: Asked) -> dict[str, Any]:
     return {"state": state}
 
 
-def _rules(session: Session) -> Iterator[tuple[str, str, str]]:
+def _rules(session: SimulatedSession) -> Iterator[tuple[str, str, str]]:
     for behavior in ("allow", "ask", "deny"):
         rules = session.state.permissions.rules[behavior]
         for source in _EDITABLE:
             yield from ((behavior, source, rule.text) for rule in rules if rule.source == source)
 
 
-def _directories(session: Session) -> Iterator[dict[str, str]]:
+def _directories(session: SimulatedSession) -> Iterator[dict[str, str]]:
     # Folders of any settings file are shown as local ones.
     for source, folders in session.state.permissions.directories.items():
         shown = "localSettings" if source.endswith("Settings") else source

@@ -6,11 +6,17 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, cast
 
-from pilothouse_sim.simulator.controls.base import Answer, Asked, Handler, Refused, required
+from pilothouse_sim.simulator.controls.base import (
+    Answer,
+    ControlAsk,
+    Handler,
+    RequestRefused,
+    required,
+)
 from pilothouse_sim.simulator.mcp.channels import McpFailure
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.session import SimulatedSession
 
 __all__ = ["ANSWERS"]
 
@@ -21,19 +27,19 @@ def _refusing() -> Generator[None]:
     try:
         yield
     except McpFailure as failure:
-        raise Refused(str(failure)) from None
+        raise RequestRefused(str(failure)) from None
 
 
-def mcp_status(session: Session, _: Asked) -> dict[str, Any]:
+def mcp_status(session: SimulatedSession, _: ControlAsk) -> dict[str, Any]:
     """The servers and whether they are connected."""
     return {"mcpServers": session.mcp.status()}
 
 
-async def mcp_set_servers(session: Session, asked: Asked) -> dict[str, Any]:
+async def mcp_set_servers(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
     """Replaces the servers that were set this way."""
     servers = asked.get("servers")
     if not isinstance(servers, dict) or not _are_objects(cast("dict[str, Any]", servers)):
-        raise Refused("mcp_set_servers: servers must be an object of config objects")
+        raise RequestRefused("mcp_set_servers: servers must be an object of config objects")
     return await session.mcp.set_servers(cast("dict[str, Any]", servers))
 
 
@@ -41,97 +47,97 @@ def _are_objects(servers: dict[str, Any]) -> bool:
     return all(isinstance(config, dict) for config in servers.values())
 
 
-async def mcp_reconnect(session: Session, asked: Asked) -> None:
+async def mcp_reconnect(session: SimulatedSession, asked: ControlAsk) -> None:
     """Connects a server again."""
     name = required(asked, "serverName", "mcp_reconnect")
     with _refusing():
         await session.mcp.reconnect(name)
 
 
-async def mcp_toggle(session: Session, asked: Asked) -> None:
+async def mcp_toggle(session: SimulatedSession, asked: ControlAsk) -> None:
     """Turns a server on or off."""
     name = required(asked, "serverName", "mcp_toggle")
     with _refusing():
         await session.mcp.toggle(name, enabled=bool(asked.get("enabled")))
 
 
-def mcp_message(session: Session, asked: Asked) -> None:
+def mcp_message(session: SimulatedSession, asked: ControlAsk) -> None:
     """Takes what an in-process server sends unasked; anything else is ignored."""
     name, message = asked.get("server_name"), asked.get("message")
     if isinstance(name, str) and isinstance(message, dict):
         session.mcp.receive(name, cast("dict[str, Any]", message))
 
 
-async def mcp_call(session: Session, asked: Asked) -> dict[str, Any]:
+async def mcp_call(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
     """Calls a server's tool for the client."""
     tool = required(asked, "tool", "mcp_call")
     if not tool.startswith("mcp__") or tool.count("__") < 2:
-        raise Refused(f"Not a fully-qualified MCP tool name: {tool}")
+        raise RequestRefused(f"Not a fully-qualified MCP tool name: {tool}")
     server = tool.split("__")[1]
     if {each["name"]: each["status"] for each in session.mcp.status()}.get(server) != "connected":
-        raise Refused(f"MCP server not connected: {server}")
+        raise RequestRefused(f"MCP server not connected: {server}")
     with _refusing():
         return await session.mcp.call_for_client(tool, asked.get("arguments") or {})
 
 
-def mcp_read_resource(session: Session, asked: Asked) -> dict[str, Any]:
+def mcp_read_resource(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
     """Reads a resource of a server's that is meant for display; none has any."""
     name = required(asked, "serverName", "mcp_read_resource")
     uri = required(asked, "uri", "mcp_read_resource")
     if not uri.startswith("ui://"):
-        raise Refused("mcp_read_resource: uri must use the ui:// scheme")
-    raise Refused(f"Server not found: {name}")
+        raise RequestRefused("mcp_read_resource: uri must use the ui:// scheme")
+    raise RequestRefused(f"Server not found: {name}")
 
 
 # Logins of servers, which need a person and a browser
 
 
-def channel_enable(session: Session, asked: Asked) -> None:
+def channel_enable(session: SimulatedSession, asked: ControlAsk) -> None:
     """Lets a server send prompts."""
-    raise Refused(f"server {asked.get('serverName') or ''} is not connected")
+    raise RequestRefused(f"server {asked.get('serverName') or ''} is not connected")
 
 
-def mcp_authenticate(session: Session, asked: Asked) -> dict[str, Any]:
+def mcp_authenticate(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
     """Begins a login."""
     name = asked.get("serverName") or ""
     known = {server["name"] for server in session.mcp.listing()}
     if name not in known:
-        raise Refused(f"Server not found: {name}")
-    raise Refused(f"Server {name} does not support OAuth")
+        raise RequestRefused(f"Server not found: {name}")
+    raise RequestRefused(f"Server {name} does not support OAuth")
 
 
-def mcp_oauth_callback_url(session: Session, asked: Asked) -> None:
+def mcp_oauth_callback_url(session: SimulatedSession, asked: ControlAsk) -> None:
     """Takes the URL a login came back with."""
-    raise Refused(f"No active OAuth flow for server: {asked.get('serverName') or ''}")
+    raise RequestRefused(f"No active OAuth flow for server: {asked.get('serverName') or ''}")
 
 
 # Work in the background
 
 
-async def stop_task(session: Session, asked: Asked) -> Answer:
+async def stop_task(session: SimulatedSession, asked: ControlAsk) -> Answer:
     """Stops a task; one that is not there has stopped already."""
     stopped = await session.tasks.stop(required(asked, "task_id", "stop_task"))
     return Answer(body={}, then=session.activity.say_again if stopped else None)
 
 
-def background_tasks(session: Session, asked: Asked) -> dict[str, Any]:
+def background_tasks(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
     """Moves running tools to the background."""
     tool_use_id = asked.get("tool_use_id")
     moved = _move(session, tool_use_id)
     return {} if tool_use_id is None else {"backgrounded": moved}
 
 
-def _move(session: Session, tool_use_id: str | None) -> bool:
+def _move(session: SimulatedSession, tool_use_id: str | None) -> bool:
     move = getattr(session.tasks, "move_to_background", None)
     return bool(move(tool_use_id)) if move else False
 
 
-def get_task_output(session: Session, asked: Asked) -> dict[str, Any]:
+def get_task_output(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
     """What a task has written so far."""
     task = session.tasks.find(required(asked, "task_id", "get_task_output"))
     if task is None or task.output is None:
         words = "no shell or Monitor task with that task_id in this session"
-        raise Refused(f"get_task_output: {words}")
+        raise RequestRefused(f"get_task_output: {words}")
     data = task.output.read_bytes() if task.output.exists() else b""
     output = data.decode(errors="replace")
     return {"output": output, "total_bytes": len(data), "truncated": False}

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from pilothouse_sim.simulator import facts
 from pilothouse_sim.simulator.controls.base import (
     Answer,
-    Asked,
+    ControlAsk,
     Handler,
-    Refused,
+    RequestRefused,
     has_talked,
     note_command,
     open_requests,
@@ -19,7 +19,7 @@ from pilothouse_sim.simulator.controls.base import (
 from pilothouse_sim.simulator.permissions import grant
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.session import SimulatedSession
 
 __all__ = ["ANSWERS"]
 
@@ -54,11 +54,11 @@ _JS_TYPES: Final = {bool: "boolean", int: "number", float: "number", str: "strin
 # Beginning and stopping
 
 
-async def initialize(session: Session, asked: Asked) -> Answer:
+async def initialize(session: SimulatedSession, asked: ControlAsk) -> Answer:
     """Begins, or registers the client's hooks anew."""
     hooks = asked.get("hooks")
     if hooks is not None and not _are_hooks(hooks):
-        raise Refused(_BAD_HOOKS)
+        raise RequestRefused(_BAD_HOOKS)
     desk = session.state.desk
     again, desk.is_initialized = desk.is_initialized, True
     if session.state.launch.bare and not again:
@@ -83,11 +83,11 @@ async def initialize(session: Session, asked: Asked) -> Answer:
     return Answer(body=body, beside=pending, then=then)
 
 
-def _has_begun(session: Session) -> bool:
+def _has_begun(session: SimulatedSession) -> bool:
     return session.queue.is_busy or session.results.count > 0
 
 
-async def _configure(session: Session, options: dict[str, Any]) -> None:
+async def _configure(session: SimulatedSession, options: dict[str, Any]) -> None:
     session.state.options = options
     session.state.schema = options.get("jsonSchema") or session.state.schema
     session.hooks.register(options.get("hooks") or {})
@@ -95,7 +95,7 @@ async def _configure(session: Session, options: dict[str, Any]) -> None:
     await session.mcp.begin(options)
 
 
-def interrupt(session: Session, asked: Asked) -> dict[str, Any]:
+def interrupt(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
     """Stops the turn; queued prompts stay unless they are to go as well."""
     queued = [prompt.uuid for prompt in session.queue.prompts if prompt.uuid]
     if asked.get("cancel_queued") is True:
@@ -107,13 +107,13 @@ def interrupt(session: Session, asked: Asked) -> dict[str, Any]:
     return {"still_queued": queued}
 
 
-def cancel_async_message(session: Session, asked: Asked) -> dict[str, Any]:
+def cancel_async_message(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
     """Takes a queued prompt back."""
     uuid = asked.get("message_uuid")
     return {"cancelled": isinstance(uuid, str) and session.queue.cancel(uuid)}
 
 
-def end_session(session: Session, _: Asked) -> Answer:
+def end_session(session: SimulatedSession, _: ControlAsk) -> Answer:
     """Ends the process: as when the client closes its side, and at once."""
 
     def end() -> None:
@@ -144,30 +144,32 @@ def _are_matchers(group: list[Any]) -> bool:
 # Mode, model, thinking
 
 
-def set_permission_mode(session: Session, asked: Asked) -> Answer:
+def set_permission_mode(session: SimulatedSession, asked: ControlAsk) -> Answer:
     """Changes the permission mode; a status line follows where it is another."""
     mode = asked.get("mode")
     mode = "default" if mode == "manual" else mode
     if mode not in facts.MODES:
-        raise Refused(_BAD_MODE, "invalid_mode")
+        raise RequestRefused(_BAD_MODE, "invalid_mode")
     if mode in session.state.permissions.forbidden:
-        raise Refused(*_FORBIDDEN[mode])
+        raise RequestRefused(*_FORBIDDEN[mode])
     if mode == "bypassPermissions" and not session.state.permissions.bypass_allowed:
-        raise Refused(_NO_BYPASS, "bypass_not_launched")
+        raise RequestRefused(_NO_BYPASS, "bypass_not_launched")
     if mode == session.state.permissions.mode:
         return Answer(body={"mode": mode})
     return Answer(body={"mode": mode}, then=lambda: session.state.set_mode(mode))
 
 
-def set_mcp_permission_mode_override(session: Session, asked: Asked) -> dict[str, Any]:
+def set_mcp_permission_mode_override(
+    session: SimulatedSession, asked: ControlAsk
+) -> dict[str, Any]:
     """Changes the mode for one server's tools, towards more questions only."""
     name = required(asked, "serverName", "set_mcp_permission_mode_override")
     mode = asked.get("mode")
     if mode is not None and mode not in facts.MODES:
-        raise Refused(_BAD_MODE)
+        raise RequestRefused(_BAD_MODE)
     if mode not in (None, "default", "auto"):
         tighten = "Permission mode override over the control channel is tighten-only"
-        raise Refused(f"{tighten} ('default', 'auto', or null); rejected '{mode}'")
+        raise RequestRefused(f"{tighten} ('default', 'auto', or null); rejected '{mode}'")
     modes = session.state.desk.mcp_modes
     had = modes.pop(name, None)
     if mode is not None:
@@ -185,7 +187,7 @@ def _unknown_server(mode: str | None, had: str | None) -> str:
     return f"is not known; {outcome}"
 
 
-async def set_model(session: Session, asked: Asked) -> dict[str, Any]:
+async def set_model(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
     """Switches the model; the conversation notes it once there is one."""
     given = asked.get("model")
     if given is not None and not isinstance(given, str):
@@ -200,7 +202,7 @@ async def set_model(session: Session, asked: Asked) -> dict[str, Any]:
     return {"model": resolved}
 
 
-async def switch_model(session: Session, resolved: str, given: str | None = None) -> None:
+async def switch_model(session: SimulatedSession, resolved: str, given: str | None = None) -> None:
     """Makes a model the session's and tells the client of a change."""
     if not facts.is_known_model(resolved) and resolved != session.state.model_name:
         # The CLI tries a model it does not know with one token.
@@ -219,8 +221,8 @@ def _probe(name: str) -> dict[str, Any]:
     return {"model": name, "messages": [{"role": "user", "content": "Hi"}], "max_tokens": 1}
 
 
-def _not_set(session: Session, text: str, code: str) -> Refused:
-    return Refused(text, code, model=session.state.model_name)
+def _not_set(session: SimulatedSession, text: str, code: str) -> RequestRefused:
+    return RequestRefused(text, code, model=session.state.model_name)
 
 
 _NO_LONG_HAIKU: Final = (
@@ -229,18 +231,18 @@ _NO_LONG_HAIKU: Final = (
 )
 
 
-def set_max_thinking_tokens(session: Session, asked: Asked) -> None:
+def set_max_thinking_tokens(session: SimulatedSession, asked: ControlAsk) -> None:
     """Limits the thinking."""
     tokens, display = asked.get("max_thinking_tokens"), asked.get("thinking_display")
     whole = tokens is None or (isinstance(tokens, int) and not isinstance(tokens, bool))
     if not whole or display not in (None, "summarized", "omitted", "highlights"):
-        raise Refused(_BAD_THINKING)
+        raise RequestRefused(_BAD_THINKING)
 
 
 # Settings
 
 
-async def apply_flag_settings(session: Session, asked: Asked) -> None:
+async def apply_flag_settings(session: SimulatedSession, asked: ControlAsk) -> None:
     """Changes settings for this process."""
     changes = _settings_of(asked, "apply_flag_settings")
     settings = session.state.desk.settings
@@ -251,32 +253,32 @@ async def apply_flag_settings(session: Session, asked: Asked) -> None:
         await switch_model(session, resolved)
 
 
-def update_settings(session: Session, asked: Asked) -> dict[str, Any]:
+def update_settings(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
     """Changes a settings file, as far as a client may."""
     changes = _settings_of(asked, "update_settings")
     source = asked.get("source")
     if source not in _WRITABLE:
-        raise Refused(
+        raise RequestRefused(
             f"update_settings: unsupported source {'undefined' if source is None else source}"
         )
     if beyond := sorted(changes.keys() - _WRITABLE[source]):
-        raise Refused(f"update_settings keys not allowed: {', '.join(beyond)}")
+        raise RequestRefused(f"update_settings keys not allowed: {', '.join(beyond)}")
     if odd := [key for key, value in changes.items() if not isinstance(value, str)]:
         words = "update_settings values must be strings (deletion is not supported)"
-        raise Refused(f"{words}: {', '.join(odd)}")
+        raise RequestRefused(f"{words}: {', '.join(odd)}")
     session.state.desk.settings.write(source, changes)
     return {}
 
 
-def _settings_of(asked: Asked, subtype: str) -> dict[str, Any]:
+def _settings_of(asked: ControlAsk, subtype: str) -> dict[str, Any]:
     given = asked.get("settings")
     if isinstance(given, dict):
         return cast("dict[str, Any]", given)
     kind = _kind_of(asked, "settings")
-    raise Refused(f"{subtype} requires `settings` to be an object, got {kind}")
+    raise RequestRefused(f"{subtype} requires `settings` to be an object, got {kind}")
 
 
-def _kind_of(asked: Asked, name: str) -> str:
+def _kind_of(asked: ControlAsk, name: str) -> str:
     """What JavaScript calls the type of a member."""
     if name not in asked.fields:
         return "undefined"
@@ -291,7 +293,7 @@ def _kind_of(asked: Asked, name: str) -> str:
 # What a client says about itself
 
 
-def set_has_subscribers(_: Session, asked: Asked) -> None:
+def set_has_subscribers(_: SimulatedSession, asked: ControlAsk) -> None:
     """Takes note whether anybody watches."""
     if "has_subscribers" not in asked.fields or asked.get("has_subscribers") not in (
         True,
@@ -299,19 +301,19 @@ def set_has_subscribers(_: Session, asked: Asked) -> None:
         None,
     ):
         words = "Invalid set_has_subscribers: has_subscribers must be true, false or null"
-        raise Refused(words)
+        raise RequestRefused(words)
 
 
-def set_prompt_suggestions_paused(_: Session, asked: Asked) -> None:
+def set_prompt_suggestions_paused(_: SimulatedSession, asked: ControlAsk) -> None:
     """Takes note whether suggestions are wanted."""
     paused = asked.get("paused")
     if not isinstance(paused, bool):
         kind = _kind_of(asked, "paused")
         words = "Invalid set_prompt_suggestions_paused: Invalid input: expected boolean"
-        raise Refused(f"{words}, received {kind}")
+        raise RequestRefused(f"{words}, received {kind}")
 
 
-def message_rated(_: Session, asked: Asked) -> dict[str, Any]:
+def message_rated(_: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
     """Takes note of a rating."""
     fine = (
         isinstance(asked.get("messageUuid"), str)
@@ -322,7 +324,7 @@ def message_rated(_: Session, asked: Asked) -> dict[str, Any]:
     if not fine:
         rest = 'surface "tool_use" or "assistant_text", and cleared a boolean'
         first = 'message_rated: messageUuid must be a string, sentiment "positive" or "negative"'
-        raise Refused(f"{first}, {rest}")
+        raise RequestRefused(f"{first}, {rest}")
     return {}
 
 

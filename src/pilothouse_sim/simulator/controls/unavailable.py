@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pilothouse_sim.simulator.controls.base import Asked, Handler, Refused
+from pilothouse_sim.simulator.controls.base import ControlAsk, Handler, RequestRefused
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.session import Session
+    from pilothouse_sim.simulator.session import SimulatedSession
 
 __all__ = ["ANSWERS"]
 
@@ -21,13 +21,13 @@ _NO_SERVICE: Final = "The service cannot be reached"
 
 
 def _refusing(text: str, code: str | None = None) -> Handler:
-    def refuse(session: Session, asked: Asked) -> None:
-        raise Refused(text, code)
+    def refuse(session: SimulatedSession, asked: ControlAsk) -> None:
+        raise RequestRefused(text, code)
 
     return refuse
 
 
-def submit_survey_feedback(session: Session, asked: Asked) -> dict[str, Any]:
+def submit_survey_feedback(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
     """Takes an answer to a survey."""
     return {}
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from pilothouse_sim.simulator.hooks.outputs import Heard
-from pilothouse_sim.simulator.hooks.table import Callback, Command, Hook
+from pilothouse_sim.simulator.hooks.table import CallbackHook, CommandHook, Hook
 from pilothouse_sim.simulator.outlet import ClientGone, ClientRefused, new_id
 
 if TYPE_CHECKING:
@@ -34,13 +34,13 @@ async def call(
     state: SessionState, hook: Hook, told: dict[str, Any], tool_use_id: str, name: str
 ) -> Heard:
     """Calls a hook and returns what it says; `name` is how it is shown."""
-    if isinstance(hook, Callback):
+    if isinstance(hook, CallbackHook):
         return await _call_back(state, hook, told, tool_use_id)
     return await _run(state, hook, told, name)
 
 
 async def _call_back(
-    state: SessionState, hook: Callback, told: dict[str, Any], tool_use_id: str
+    state: SessionState, hook: CallbackHook, told: dict[str, Any], tool_use_id: str
 ) -> Heard:
     timeout = hook.timeout or DEFAULT_TIMEOUT
     asking = state.outlet.ask(
@@ -67,7 +67,7 @@ def _failure(event: str, callback_id: str) -> dict[str, Any]:
     }
 
 
-async def _run(state: SessionState, hook: Command, told: dict[str, Any], name: str) -> Heard:
+async def _run(state: SessionState, hook: CommandHook, told: dict[str, Any], name: str) -> Heard:
     show = _shower(state, told["hook_event_name"], name)
     show("hook_started")
     run = _Run()
@@ -115,7 +115,7 @@ class _Run:
         """What it has written so far."""
         return {"output": self._both, "stdout": self.out, "stderr": self.err}
 
-    async def run(self, state: SessionState, hook: Command, told: dict[str, Any]) -> int:
+    async def run(self, state: SessionState, hook: CommandHook, told: dict[str, Any]) -> int:
         """Runs it to its end, or for as long as it may take."""
         process = await _start(state, hook.command)
         assert process.stdin

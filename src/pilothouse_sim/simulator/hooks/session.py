@@ -22,16 +22,16 @@ from pilothouse_sim.simulator.hooks.verdicts import (
     successes,
 )
 from pilothouse_sim.simulator.outlet import new_id
-from pilothouse_sim.simulator.settings import Settings
-from pilothouse_sim.simulator.tally import Ending
+from pilothouse_sim.simulator.settings import CliSettings
+from pilothouse_sim.simulator.tally import TurnEnding
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.prompts import Prompt
+    from pilothouse_sim.simulator.prompts import ClientPrompt
     from pilothouse_sim.simulator.state import SessionState
     from pilothouse_sim.simulator.tally import Tally
-    from pilothouse_sim.simulator.transcript import Thread, Transcript
+    from pilothouse_sim.simulator.transcript import Thread, TranscriptFile
 
-__all__ = ["Hooks"]
+__all__ = ["SessionHooks"]
 
 _BEGINNINGS: Final = ("startup", "resume", "clear")
 """Where a session can come from before there was a prompt."""
@@ -50,12 +50,12 @@ _EFFORT: Final = frozenset(
 """Events whose hooks are told how hard the model thinks."""
 
 
-class Hooks:
+class SessionHooks:
     """The session's hooks."""
 
-    def __init__(self, state: SessionState, transcript: Transcript) -> None:
+    def __init__(self, state: SessionState, transcript: TranscriptFile) -> None:
         launch = state.launch
-        settings = Settings(state.cwd, state.config_dir, launch.settings, launch.setting_sources)
+        settings = CliSettings(state.cwd, state.config_dir, launch.settings, launch.setting_sources)
         self._state = state
         self._transcript = transcript
         self._table = HookTable({} if launch.bare else settings.effective().get("hooks") or {})
@@ -137,7 +137,7 @@ class Hooks:
             async with asyncio.timeout(LAST_WORDS):
                 await self.fire("SessionEnd", {"reason": reason}, query=reason)
 
-    async def prompt_submitted(self, prompt: Prompt) -> Submitted:
+    async def prompt_submitted(self, prompt: ClientPrompt) -> Submitted:
         """UserPromptSubmit, before a turn."""
         self._turn_id = new_id()
         fired = await self.fire("UserPromptSubmit", {"prompt": prompt.text})
@@ -179,7 +179,7 @@ class Hooks:
 
     async def stop(
         self, thread: Thread, tally: Tally, background: list[dict[str, Any]]
-    ) -> Ending | str | None:
+    ) -> TurnEnding | str | None:
         """Stop, or SubagentStop: how the turn ends, or what sends the model back to work.
 
         `background` lists the tasks that go on beside the turn.
@@ -200,7 +200,7 @@ class Hooks:
             self.tell(event, fired)
             return "\n".join(f"{event} hook feedback:\n{reason}" for _, reason in fired.blocks)
         self.tell(event, fired)
-        return None if fired.stop is None else Ending(reason="stop_hook_prevented")
+        return None if fired.stop is None else TurnEnding(reason="stop_hook_prevented")
 
     def _agent_transcript(self, thread: Thread) -> str:
         state = self._state

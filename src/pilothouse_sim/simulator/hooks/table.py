@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from msgspec import Struct
 
-__all__ = ["Callback", "Command", "Hook", "HookTable", "matches"]
+__all__ = ["CallbackHook", "CommandHook", "Hook", "HookTable", "matches"]
 
 _NAMES: Final = re.compile(r"[\w\s|,-]*")
 """A matcher without any other sign is a list of names, not a pattern."""
@@ -16,21 +16,21 @@ _LONG: Final = 600.0
 """Seconds a command may take when nothing is said about it."""
 
 
-class Callback(Struct, frozen=True):
+class CallbackHook(Struct, frozen=True):
     """A hook in the client."""
 
     id: str
     timeout: float | None = None
 
 
-class Command(Struct, frozen=True):
+class CommandHook(Struct, frozen=True):
     """A hook that is a command for the shell."""
 
     command: str
     timeout: float = _LONG
 
 
-Hook = Callback | Command
+Hook = CallbackHook | CommandHook
 Entry = tuple[str, Hook]
 
 
@@ -77,7 +77,7 @@ def _groups(table: dict[str, Any]) -> Iterable[tuple[str, list[dict[str, Any]]]]
 
 def _callbacks(groups: list[dict[str, Any]]) -> list[Entry]:
     return [
-        (group.get("matcher") or "", Callback(own, group.get("timeout")))
+        (group.get("matcher") or "", CallbackHook(own, group.get("timeout")))
         for group in groups
         for own in group.get("hookCallbackIds") or ()
     ]
@@ -85,7 +85,7 @@ def _callbacks(groups: list[dict[str, Any]]) -> list[Entry]:
 
 def _commands(groups: list[dict[str, Any]]) -> list[Entry]:
     return [
-        (group.get("matcher") or "", Command(hook["command"], hook.get("timeout") or _LONG))
+        (group.get("matcher") or "", CommandHook(hook["command"], hook.get("timeout") or _LONG))
         for group in groups
         for hook in group.get("hooks") or ()
         if hook.get("type") == "command"

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pilothouse_sim.simulator.hooks.verdicts import Hooked, contexts, replaced, spoken
 from pilothouse_sim.simulator.outlet import new_id
-from pilothouse_sim.simulator.tally import Ending
-from pilothouse_sim.simulator.tool_calls import Deferred, Permit, Refusal
+from pilothouse_sim.simulator.tally import TurnEnding
+from pilothouse_sim.simulator.tool_calls import CallRefusal, Deferred, Permit
 from pilothouse_sim.simulator.tools.base import ToolFailure, ToolOutcome
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.hooks.outputs import Fired
-    from pilothouse_sim.simulator.hooks.session import Hooks
+    from pilothouse_sim.simulator.hooks.session import SessionHooks
     from pilothouse_sim.simulator.mcp import McpServers
     from pilothouse_sim.simulator.permissions import Verdict
     from pilothouse_sim.simulator.state import SessionState
-    from pilothouse_sim.simulator.tool_calls import Call, CallBatch
+    from pilothouse_sim.simulator.tool_calls import CallBatch, CalledTool
 
 __all__ = ["ToolHooks"]
 
@@ -30,19 +30,19 @@ TIMED_OUT: Final = (
     "PreToolUse hook did not respond before its timeout (host client may be unreachable). The tool"
     " call was not executed; other configured hooks may not have completed."
 )
-STOPPED: Final = Ending(reason="hook_stopped")
+STOPPED: Final = TurnEnding(reason="hook_stopped")
 
 
 class ToolHooks:
     """Calls the hooks of tool calls, and does what their answers say."""
 
-    def __init__(self, state: SessionState, hooks: Hooks, mcp: McpServers) -> None:
+    def __init__(self, state: SessionState, hooks: SessionHooks, mcp: McpServers) -> None:
         self._state = state
         self._hooks = hooks
         self._mcp = mcp
 
-    async def before_tool(self, batch: CallBatch, call: Call) -> Hooked:
-        """PreToolUse. Raises `Refusal` when a hook denies, `Deferred` when one puts it off."""
+    async def before_tool(self, batch: CallBatch, call: CalledTool) -> Hooked:
+        """PreToolUse. Raises `CallRefusal` when a hook denies, `Deferred` when one puts it off."""
         fired = await self._fire_about("PreToolUse", batch, call, self._about(call, call.input))
         if fired.timeout is not None:
             raise ToolFailure(TIMED_OUT)
@@ -52,7 +52,7 @@ class ToolHooks:
         batch.is_stopped |= fired.stop is not None
         ruling = fired.ruling
         if ruling is not None and ruling.behavior == "deny":
-            raise Refusal(f"{name} hook error: {ruling.reason or 'Blocked by hook'}", REJECTED)
+            raise CallRefusal(f"{name} hook error: {ruling.reason or 'Blocked by hook'}", REJECTED)
         if ruling is not None and ruling.behavior == "defer":
             raise Deferred
         return Hooked(ruling=ruling, input=fired.last("updatedInput"))
@@ -60,7 +60,7 @@ class ToolHooks:
     async def race_permission(
         self,
         batch: CallBatch,
-        call: Call,
+        call: CalledTool,
         arguments: dict[str, Any],
         verdict: Verdict,
         asking: asyncio.Future[Any],
@@ -82,7 +82,7 @@ class ToolHooks:
         return await asking
 
     async def decide(
-        self, batch: CallBatch, call: Call, arguments: dict[str, Any], verdict: Verdict
+        self, batch: CallBatch, call: CalledTool, arguments: dict[str, Any], verdict: Verdict
     ) -> Permit | dict[str, Any] | None:
         """PermissionRequest: a permit, the client's answer in its stead, or nothing."""
         fields = self._about(call, arguments)
@@ -112,7 +112,7 @@ class ToolHooks:
     async def after_tool(
         self,
         batch: CallBatch,
-        call: Call,
+        call: CalledTool,
         arguments: dict[str, Any],
         outcome: ToolOutcome,
         spent_ms: int,
@@ -132,7 +132,7 @@ class ToolHooks:
     async def after_failure(
         self,
         batch: CallBatch,
-        call: Call,
+        call: CalledTool,
         arguments: dict[str, Any],
         failure: ToolFailure,
         spent_ms: int,
@@ -147,7 +147,7 @@ class ToolHooks:
         fired = await self._fire_about("PostToolUseFailure", batch, call, told)
         self._conclude(batch, call, f"PostToolUseFailure:{call.name}", fired)
 
-    def _conclude(self, batch: CallBatch, call: Call, name: str, fired: Fired) -> None:
+    def _conclude(self, batch: CallBatch, call: CalledTool, name: str, fired: Fired) -> None:
         batch.remark(call, after=spoken(name, fired))
         batch.reminders += contexts(name, fired)
         batch.reminders += [
@@ -156,7 +156,7 @@ class ToolHooks:
         ]
         batch.is_stopped |= fired.stop is not None
 
-    async def after_batch(self, batch: CallBatch, calls: list[Call]) -> Ending | None:
+    async def after_batch(self, batch: CallBatch, calls: list[CalledTool]) -> TurnEnding | None:
         """PostToolBatch; how the turn ends, if a hook wants no more."""
         contents = {block["tool_use_id"]: block["content"] for block in batch.blocks}
         told = [
@@ -177,13 +177,13 @@ class ToolHooks:
         return STOPPED if fired.blocks or fired.stop is not None else None
 
     async def _fire_about(
-        self, event: str, batch: CallBatch, call: Call, fields: dict[str, Any]
+        self, event: str, batch: CallBatch, call: CalledTool, fields: dict[str, Any]
     ) -> Fired:
         return await self._hooks.fire(
             event, fields, query=call.name, own=call.id, thread=batch.thread
         )
 
-    def _about(self, call: Call, arguments: dict[str, Any]) -> dict[str, Any]:
+    def _about(self, call: CalledTool, arguments: dict[str, Any]) -> dict[str, Any]:
         server = self._mcp.origin(call.name)
         return {
             "tool_name": call.name,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pilothouse_sim.simulator.outlet import Outlet
 
-__all__ = ["Channel", "HostChannel", "McpFailure", "ProcessChannel", "Receive"]
+__all__ = ["HostChannel", "McpChannel", "McpFailure", "ProcessChannel", "Receive"]
 
 GRACE: Final = 0.5
 """Seconds a process has to end by itself once its input is closed."""
@@ -32,7 +32,7 @@ class McpFailure(Exception):
     """A server could not be reached, or refused; the text is its own."""
 
 
-class Channel(Protocol):
+class McpChannel(Protocol):
     """Carries JSON-RPC to one server and back."""
 
     async def request(self, message: Message) -> Message:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.flags import Launch
+    from pilothouse_sim.simulator.flags import LaunchFlags
 
 __all__ = ["complete", "configured"]
 
@@ -18,7 +18,7 @@ Config = dict[str, Any]
 
 
 def configured(
-    launch: Launch, cwd: Path, environment: Mapping[str, str]
+    launch: LaunchFlags, cwd: Path, environment: Mapping[str, str]
 ) -> dict[str, tuple[Config, str]]:
     """Every server by name, with its configuration and where that comes from."""
     found: dict[str, tuple[Config, str]] = {}

@@ -8,10 +8,10 @@ from pilothouse_sim.simulator.outlet import ClientGone, ClientRefused
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.activity import SessionActivity
-    from pilothouse_sim.simulator.hooks.session import Hooks
+    from pilothouse_sim.simulator.hooks.session import SessionHooks
     from pilothouse_sim.simulator.outlet import Outlet
 
-__all__ = ["Elicitation"]
+__all__ = ["McpElicitation"]
 
 _RENAMED = {
     "requestedSchema": "requested_schema",
@@ -20,10 +20,10 @@ _RENAMED = {
 }
 
 
-class Elicitation:
+class McpElicitation:
     """Brings the questions of servers to the hooks and the client."""
 
-    def __init__(self, outlet: Outlet, hooks: Hooks, activity: SessionActivity) -> None:
+    def __init__(self, outlet: Outlet, hooks: SessionHooks, activity: SessionActivity) -> None:
         self._outlet = outlet
         self._hooks = hooks
         self._activity = activity

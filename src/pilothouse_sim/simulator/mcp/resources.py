@@ -10,11 +10,11 @@ import msgspec
 from pilothouse_sim.simulator.tools.base import ToolFailure, ToolOutcome
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.mcp.server import Server
+    from pilothouse_sim.simulator.mcp.server import McpServer
 
 __all__ = ["RESOURCE_TOOLS"]
 
-Servers = dict[str, "Server"]
+Servers = dict[str, "McpServer"]
 
 
 async def _list(servers: Servers, arguments: dict[str, Any]) -> ToolOutcome:
@@ -38,7 +38,7 @@ async def _read(servers: Servers, arguments: dict[str, Any]) -> ToolOutcome:
     return _outcome({"contents": answer.get("contents") or []})
 
 
-def _find(servers: Servers, name: Any) -> Server:
+def _find(servers: Servers, name: Any) -> McpServer:
     if name not in servers:
         raise ToolFailure(f'Server "{name}" not found. Available servers: {", ".join(servers)}')
     return servers[name]

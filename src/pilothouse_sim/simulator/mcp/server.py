@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from msgspec import Struct
 
 from pilothouse_sim.simulator import facts
-from pilothouse_sim.simulator.mcp.channels import Channel, HostChannel, McpFailure, ProcessChannel
+from pilothouse_sim.simulator.mcp.channels import (
+    HostChannel,
+    McpChannel,
+    McpFailure,
+    ProcessChannel,
+)
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.mcp.elicitation import Elicitation
+    from pilothouse_sim.simulator.mcp.elicitation import McpElicitation
     from pilothouse_sim.simulator.state import SessionState
 
-__all__ = ["Server", "Tool", "normalised"]
+__all__ = ["McpServer", "ServerTool", "normalised"]
 
 PROTOCOL: Final = "2025-11-25"
 GREETING_TIMEOUT: Final = 30.0
@@ -47,10 +52,10 @@ def normalised(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", name)
 
 
-class Tool(Struct, frozen=True):
+class ServerTool(Struct, frozen=True):
     """A tool of a server."""
 
-    server: Server
+    server: McpServer
     name: str
     annotations: dict[str, Any]
 
@@ -70,13 +75,13 @@ class Tool(Struct, frozen=True):
         return {"name": self.name, "annotations": hints}
 
 
-class Server:
+class McpServer:
     """A server under the name that the session knows it by."""
 
     def __init__(
         self,
         state: SessionState,
-        elicitation: Elicitation,
+        elicitation: McpElicitation,
         name: str,
         config: dict[str, Any],
         source: str,
@@ -90,9 +95,9 @@ class Server:
         self.status: Status = "pending"
         self.error: str | None = None
         self.info: dict[str, Any] = {}
-        self.tools: list[Tool] = []
+        self.tools: list[ServerTool] = []
         self.has_resources = False
-        self._channel: Channel | None = None
+        self._channel: McpChannel | None = None
         self._ids = itertools.count()
         self._calls: set[int] = set()
         self._work: set[asyncio.Task[Any]] = set()
@@ -132,7 +137,7 @@ class Server:
         await self.notify("notifications/initialized")
         await self.list_tools()
 
-    async def _open(self) -> Channel:
+    async def _open(self) -> McpChannel:
         if self.is_in_host:
             return HostChannel(self._state.outlet, self.name)
         if self.config["type"] != "stdio":
@@ -149,7 +154,9 @@ class Server:
         """Asks what the server offers."""
         answer = await self.request("tools/list")
         listed: list[dict[str, Any]] = answer.get("tools") or []
-        self.tools = [Tool(self, each["name"], each.get("annotations") or {}) for each in listed]
+        self.tools = [
+            ServerTool(self, each["name"], each.get("annotations") or {}) for each in listed
+        ]
 
     async def disable(self) -> None:
         """Turns the server off."""
@@ -181,7 +188,7 @@ class Server:
             raise McpFailure(error.get("message") or "Unknown error")
         return answer.get("result") or {}
 
-    def _open_channel(self) -> Channel:
+    def _open_channel(self) -> McpChannel:
         if self._channel is None:
             raise McpFailure("Connection closed")
         return self._channel
@@ -191,7 +198,7 @@ class Server:
         given = {} if params is None else {"params": params}
         await self._open_channel().notify({"jsonrpc": "2.0", "method": method, **given})
 
-    async def call(self, tool: Tool, arguments: dict[str, Any], meta: dict[str, Any]) -> Any:
+    async def call(self, tool: ServerTool, arguments: dict[str, Any], meta: dict[str, Any]) -> Any:
         """Calls a tool; a process that went away is started again first."""
         if self._channel is None and not self.is_in_host:
             await self.connect()

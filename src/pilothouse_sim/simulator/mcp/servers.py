@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 from pilothouse_sim.simulator import facts
 from pilothouse_sim.simulator.mcp.channels import McpFailure
 from pilothouse_sim.simulator.mcp.config import complete, configured
-from pilothouse_sim.simulator.mcp.elicitation import Elicitation
+from pilothouse_sim.simulator.mcp.elicitation import McpElicitation
 from pilothouse_sim.simulator.mcp.resources import RESOURCE_TOOLS
 from pilothouse_sim.simulator.mcp.results import Reader
-from pilothouse_sim.simulator.mcp.server import Server, Tool
+from pilothouse_sim.simulator.mcp.server import McpServer, ServerTool
 from pilothouse_sim.simulator.tools.base import ToolFailure, ToolOutcome
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.activity import SessionActivity
-    from pilothouse_sim.simulator.hooks.session import Hooks
+    from pilothouse_sim.simulator.hooks.session import SessionHooks
     from pilothouse_sim.simulator.state import SessionState
 
 __all__ = ["McpServers"]
@@ -26,10 +26,10 @@ __all__ = ["McpServers"]
 class McpServers:
     """The session's MCP servers and their tools."""
 
-    def __init__(self, state: SessionState, hooks: Hooks, activity: SessionActivity) -> None:
+    def __init__(self, state: SessionState, hooks: SessionHooks, activity: SessionActivity) -> None:
         self._state = state
-        self._elicitation = Elicitation(state.outlet, hooks, activity)
-        self._servers: dict[str, Server] = {}
+        self._elicitation = McpElicitation(state.outlet, hooks, activity)
+        self._servers: dict[str, McpServer] = {}
         self._set: set[str] = set()
         """The servers that the client set while the session ran."""
         self._greeting: set[asyncio.Task[None]] = set()
@@ -77,12 +77,12 @@ class McpServers:
         await asyncio.gather(*self._greeting, return_exceptions=True)
         await asyncio.gather(*(server.aclose() for server in self._servers.values()))
 
-    def _add(self, name: str, config: dict[str, Any], source: str) -> Server:
-        server = Server(self._state, self._elicitation, name, complete(config), source)
+    def _add(self, name: str, config: dict[str, Any], source: str) -> McpServer:
+        server = McpServer(self._state, self._elicitation, name, complete(config), source)
         self._servers[name] = server
         return server
 
-    def _greet(self, server: Server) -> None:
+    def _greet(self, server: McpServer) -> None:
         task = asyncio.create_task(server.connect())
         self._greeting.add(task)
         task.add_done_callback(self._greeting.discard)
@@ -120,7 +120,7 @@ class McpServers:
         tool = self._tools().get(name)
         return None if tool is None else {"name": tool.server.name, "source": tool.server.source}
 
-    def _tools(self) -> dict[str, Tool]:
+    def _tools(self) -> dict[str, ServerTool]:
         servers = self._servers.values()
         return {tool.full_name: tool for server in servers for tool in server.tools}
 
@@ -136,7 +136,7 @@ class McpServers:
             raise ToolFailure(str(failure)) from None
         return self._reader(tool).outcome(result)
 
-    def _reader(self, tool: Tool) -> Reader:
+    def _reader(self, tool: ServerTool) -> Reader:
         state = self._state
         folder = facts.project_folder(state.config_dir, state.original_cwd)
         place = folder / state.session_id / "tool-results"
@@ -218,10 +218,10 @@ class McpServers:
         """Calls `mcp__server__tool` of a connected server for the client."""
         server = self._server_of(tool)
         # Whether there is such a tool is left to the server.
-        found = self._tools().get(tool) or Tool(server, tool.split("__", 2)[2], {})
+        found = self._tools().get(tool) or ServerTool(server, tool.split("__", 2)[2], {})
         return await server.call(found, arguments, {})
 
-    def _server_of(self, tool: str) -> Server:
+    def _server_of(self, tool: str) -> McpServer:
         name = tool.split("__")[1]
         server = self._find(name)
         if server.is_in_host:
@@ -234,7 +234,7 @@ class McpServers:
         if server in self._servers:
             self._servers[server].receive(message)
 
-    def _find(self, name: str) -> Server:
+    def _find(self, name: str) -> McpServer:
         if name not in self._servers:
             raise McpFailure(f"Server not found: {name}")
         return self._servers[name]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from .judge import is_withdrawn, judge
-from .rules import Rule, parse_rule
+from .rules import CliRule, parse_rule
 from .settings import grant, load_settings, persist
 from .state import PermissionState
 from .verdict import Verdict
 
 __all__ = [
+    "CliRule",
     "PermissionState",
-    "Rule",
     "Verdict",
     "grant",
     "is_withdrawn",

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from .draft import Draft, add_directories, add_rules, allow, ask_by_rule, requested, set_mode
-from .findings import Finding, find_command_rule
+from .draft import VerdictDraft, add_directories, add_rules, allow, ask_by_rule, requested, set_mode
+from .findings import CommandFinding, find_command_rule
 from .paths import expand
 from .programs import judge_part, suggest_rule
 from .rules import matches_command
-from .shell import Part, Script, read_script
+from .shell import Part, ShellScript, read_script
 from .tables import EVALUATORS, WRITERS
 from .verdict import Json
 from .writers import check_write
 
 if TYPE_CHECKING:
-    from .rules import Rule
+    from .rules import CliRule
     from .state import PermissionState
 
 __all__ = ["judge_command"]
@@ -48,14 +48,14 @@ _BYPASS = (
 _TO_NOWHERE = ("/dev/null", "/dev/stdout", "/dev/stderr")
 
 
-def judge_command(text: str, state: PermissionState) -> Draft:
+def judge_command(text: str, state: PermissionState) -> VerdictDraft:
     """What the shell tool thinks of a command."""
     script = read_script(text)
     draft = _by_rules(script, state) or _by_shape(script, state)
     return draft or _by_parts(script, state)
 
 
-def _by_rules(script: Script, state: PermissionState) -> Draft | None:
+def _by_rules(script: ShellScript, state: PermissionState) -> VerdictDraft | None:
     for behavior in ("deny", "ask", "allow"):
         rule = _exact_rule(script, behavior, state)
         if rule is not None:
@@ -69,7 +69,7 @@ def _by_rules(script: Script, state: PermissionState) -> Draft | None:
     return None
 
 
-def _exact_rule(script: Script, behavior: str, state: PermissionState) -> Rule | None:
+def _exact_rule(script: ShellScript, behavior: str, state: PermissionState) -> CliRule | None:
     texts = [script.text.strip()]
     if script.obstacle is not None and behavior != "allow":
         texts += _guessed(script.text)
@@ -92,7 +92,7 @@ def _guessed(text: str) -> list[str]:
     return [piece.strip() for piece in text.split("\0") if piece.strip()]
 
 
-def _ruled(behavior: str, rule: Rule, text: str, *, exactly: bool) -> Draft:
+def _ruled(behavior: str, rule: CliRule, text: str, *, exactly: bool) -> VerdictDraft:
     if behavior == "allow":
         return allow("rule", rule)
     if behavior == "ask":
@@ -100,8 +100,8 @@ def _ruled(behavior: str, rule: Rule, text: str, *, exactly: bool) -> Draft:
     return _denied(text, rule if exactly else None)
 
 
-def _denied(text: str, rule: Rule | None) -> Draft:
-    return Draft(
+def _denied(text: str, rule: CliRule | None) -> VerdictDraft:
+    return VerdictDraft(
         behavior="deny",
         message=f"Permission to use Bash with command {text} has been denied.",
         reason_type="subcommandResults" if rule is None else "rule",
@@ -109,7 +109,7 @@ def _denied(text: str, rule: Rule | None) -> Draft:
     )
 
 
-def _by_shape(script: Script, state: PermissionState) -> Draft | None:
+def _by_shape(script: ShellScript, state: PermissionState) -> VerdictDraft | None:
     """What is asked about for the looks of the whole command."""
     if script.obstacle is not None:
         return _odd(script.obstacle, suggestions=[])
@@ -125,8 +125,8 @@ def _by_shape(script: Script, state: PermissionState) -> Draft | None:
     return _changing_directory(script, state)
 
 
-def _odd(reason: str, message: str = "", suggestions: list[Json] | None = None) -> Draft:
-    return Draft(
+def _odd(reason: str, message: str = "", suggestions: list[Json] | None = None) -> VerdictDraft:
+    return VerdictDraft(
         behavior="ask",
         message=message or reason,
         reason=reason,
@@ -135,7 +135,7 @@ def _odd(reason: str, message: str = "", suggestions: list[Json] | None = None) 
     )
 
 
-def _changing_directory(script: Script, state: PermissionState) -> Draft | None:
+def _changing_directory(script: ShellScript, state: PermissionState) -> VerdictDraft | None:
     names = [part.name for part in script.parts]
     if "cd" not in names or len(names) < 2 or script.piped:
         return None
@@ -148,7 +148,9 @@ def _changing_directory(script: Script, state: PermissionState) -> Draft | None:
         return None
     moved = judge_part(script.parts[names.index("cd")], state)
     if moved.behavior != "allow":
-        return _several([moved, Finding(behavior="ask", text="")], script, state, suggest=False)
+        return _several(
+            [moved, CommandFinding(behavior="ask", text="")], script, state, suggest=False
+        )
     mode = set_mode(state)
     suggestions = [add_rules([("Bash", suggest_rule(script.text))]), *mode] if mode else []
     message = _CHANGES_AND_WRITES.format("perform write operations")
@@ -163,7 +165,7 @@ def _targets(part: Part) -> list[str]:
     ]
 
 
-def _by_parts(script: Script, state: PermissionState) -> Draft:
+def _by_parts(script: ShellScript, state: PermissionState) -> VerdictDraft:
     redirected = _check_redirections(script, state)
     if redirected is not None:
         return _single(redirected, script, state)
@@ -184,7 +186,7 @@ def _by_parts(script: Script, state: PermissionState) -> Draft:
     return _several(asked, script, state, suggest=not background)
 
 
-def _check_redirections(script: Script, state: PermissionState) -> Finding | None:
+def _check_redirections(script: ShellScript, state: PermissionState) -> CommandFinding | None:
     for part in script.parts:
         for target in _targets(part):
             found = check_write(expand(target, state), "Output redirection to", part.text, state)
@@ -193,10 +195,10 @@ def _check_redirections(script: Script, state: PermissionState) -> Finding | Non
     return None
 
 
-def _cautious(finding: Finding) -> Draft:
+def _cautious(finding: CommandFinding) -> VerdictDraft:
     safety = finding.reason_type == "safetyCheck"
     suggestions: list[Json] | None = None if finding.writes else []
-    return Draft(
+    return VerdictDraft(
         behavior="ask",
         message=finding.message,
         reason=finding.reason,
@@ -207,8 +209,8 @@ def _cautious(finding: Finding) -> Draft:
     )
 
 
-def _backgrounded() -> Draft:
-    return Draft(
+def _backgrounded() -> VerdictDraft:
+    return VerdictDraft(
         behavior="ask",
         message=_BACKGROUND,
         reason=_BACKGROUND,
@@ -218,11 +220,11 @@ def _backgrounded() -> Draft:
     )
 
 
-def _single(finding: Finding, script: Script, state: PermissionState) -> Draft:
+def _single(finding: CommandFinding, script: ShellScript, state: PermissionState) -> VerdictDraft:
     if finding.behavior == "deny":
         return _denied(script.text, None)
     blocked = finding.blocked_path is not None or finding.writes
-    return Draft(
+    return VerdictDraft(
         behavior="ask" if blocked else "pass",
         message=finding.message,
         reason=finding.reason,
@@ -233,7 +235,9 @@ def _single(finding: Finding, script: Script, state: PermissionState) -> Draft:
     )
 
 
-def _suggest(finding: Finding, script: Script, state: PermissionState) -> list[Json] | None:
+def _suggest(
+    finding: CommandFinding, script: ShellScript, state: PermissionState
+) -> list[Json] | None:
     if finding.blocked_path is None:
         if finding.writes:
             mode = set_mode(state)
@@ -252,13 +256,15 @@ def _suggest(finding: Finding, script: Script, state: PermissionState) -> list[J
     return [*whole, add_rules([("Read", f"/{finding.folder}/**")], "session")]
 
 
-def _pipeline(asked: list[Finding], script: Script, state: PermissionState) -> Draft:
+def _pipeline(
+    asked: list[CommandFinding], script: ShellScript, state: PermissionState
+) -> VerdictDraft:
     suggestions: list[Json] = []
     for finding in asked:
         for update in _suggest(finding, script, state) or []:
             if update["type"] != "addRules" or update not in suggestions:
                 suggestions.append(update)
-    return Draft(
+    return VerdictDraft(
         behavior="ask",
         message=_needed(asked),
         reason_type="subcommandResults",
@@ -267,8 +273,8 @@ def _pipeline(asked: list[Finding], script: Script, state: PermissionState) -> D
 
 
 def _several(
-    asked: list[Finding], script: Script, state: PermissionState, *, suggest: bool
-) -> Draft:
+    asked: list[CommandFinding], script: ShellScript, state: PermissionState, *, suggest: bool
+) -> VerdictDraft:
     rules: list[tuple[str, str | None]] = []
     for finding in asked:
         read = finding.blocked_path is not None and not finding.writes
@@ -276,7 +282,7 @@ def _several(
         if rule not in rules:
             rules.append(rule)
     blocked = any(finding.blocked_path is not None for finding in asked)
-    return Draft(
+    return VerdictDraft(
         behavior="ask" if blocked else "pass",
         message=_needed(asked),
         reason_type="subcommandResults",
@@ -284,7 +290,7 @@ def _several(
     )
 
 
-def _needed(asked: list[Finding]) -> str:
+def _needed(asked: list[CommandFinding]) -> str:
     texts = list(dict.fromkeys(finding.text for finding in asked))
     parts = "part requires" if len(texts) == 1 else "parts require"
     return (

@@ -9,13 +9,21 @@ from msgspec import Struct
 from .verdict import Json
 
 if TYPE_CHECKING:
-    from .rules import Rule
+    from .rules import CliRule
     from .state import PermissionState
 
-__all__ = ["Draft", "add_directories", "add_rules", "allow", "ask_by_rule", "requested", "set_mode"]
+__all__ = [
+    "VerdictDraft",
+    "add_directories",
+    "add_rules",
+    "allow",
+    "ask_by_rule",
+    "requested",
+    "set_mode",
+]
 
 
-class Draft(Struct, frozen=True, kw_only=True):
+class VerdictDraft(Struct, frozen=True, kw_only=True):
     """allow, ask or deny; or `pass`: no objection, yet nothing allows it either."""
 
     behavior: str
@@ -24,7 +32,7 @@ class Draft(Struct, frozen=True, kw_only=True):
     reason_type: str | None = None
     suggestions: list[Json] | None = None
     blocked_path: str | None = None
-    rule: Rule | None = None
+    rule: CliRule | None = None
     server_policy_ask_only: bool | None = None
     classifier_approvable: bool | None = None
     suppress_always_allow_rule: bool | None = None
@@ -36,14 +44,14 @@ class Draft(Struct, frozen=True, kw_only=True):
     """The call edits a file in a working directory: what `auto` lets pass."""
 
 
-def allow(reason_type: str | None = None, rule: Rule | None = None) -> Draft:
+def allow(reason_type: str | None = None, rule: CliRule | None = None) -> VerdictDraft:
     """The call may run."""
-    return Draft(behavior="allow", reason_type=reason_type, rule=rule)
+    return VerdictDraft(behavior="allow", reason_type=reason_type, rule=rule)
 
 
-def ask_by_rule(rule: Rule, message: str) -> Draft:
+def ask_by_rule(rule: CliRule, message: str) -> VerdictDraft:
     """Somebody wants to be asked about such calls."""
-    return Draft(
+    return VerdictDraft(
         behavior="ask",
         message=message,
         reason_type="rule",

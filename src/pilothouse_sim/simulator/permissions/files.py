@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from .draft import Draft, add_directories, add_rules, allow, ask_by_rule, requested, set_mode
+from .draft import VerdictDraft, add_directories, add_rules, allow, ask_by_rule, requested, set_mode
 from .paths import expand, find_rule, is_inside, is_sensitive, sensitive_message
 
 if TYPE_CHECKING:
-    from .rules import Rule
+    from .rules import CliRule
     from .state import PermissionState
 
 __all__ = ["judge_reading", "judge_writing"]
@@ -24,7 +24,7 @@ _UNREADABLE = (
 )
 
 
-def judge_reading(path: str, state: PermissionState) -> Draft:
+def judge_reading(path: str, state: PermissionState) -> VerdictDraft:
     """What the Read tool thinks of a path."""
     path = expand(path, state)
     message = requested(f"read from {path}")
@@ -44,7 +44,7 @@ def judge_reading(path: str, state: PermissionState) -> Draft:
     # Nobody is offered to open up the whole machine.
     opening = [] if folder == "/" else [add_rules([("Read", f"/{folder}/**")], "session")]
     whole = any(rule.names("Read") and rule.content is None for rule in state.rules["ask"])
-    return Draft(
+    return VerdictDraft(
         behavior="ask",
         message=message,
         reason=_OUTSIDE,
@@ -54,13 +54,13 @@ def judge_reading(path: str, state: PermissionState) -> Draft:
     )
 
 
-def judge_writing(path: str, state: PermissionState) -> Draft:
+def judge_writing(path: str, state: PermissionState) -> VerdictDraft:
     """What Write, Edit and NotebookEdit think of a path."""
     path = expand(path, state)
     return replace(_judge_writing(path, state), path=path)
 
 
-def _judge_writing(path: str, state: PermissionState) -> Draft:
+def _judge_writing(path: str, state: PermissionState) -> VerdictDraft:
     if state.plan_file and path == state.plan_file:
         return allow("other")
     if (rule := find_rule(path, "write", "deny", state)) is not None:
@@ -78,10 +78,10 @@ def _judge_writing(path: str, state: PermissionState) -> Draft:
     return _unlisted(path, state)
 
 
-def _unlisted(path: str, state: PermissionState) -> Draft:
+def _unlisted(path: str, state: PermissionState) -> VerdictDraft:
     inside = is_inside(path, state)
     ruled = any(rule.tool in ("Edit", "Write", "NotebookEdit") for rule in state.rules["ask"])
-    return Draft(
+    return VerdictDraft(
         behavior="ask",
         message=requested(f"write to {path}"),
         reason=None if inside else _OUTSIDE,
@@ -97,11 +97,11 @@ def _opening(path: str, state: PermissionState) -> list[dict[str, object]]:
     return [*set_mode(state), *folder]
 
 
-def _sensitive(path: str, state: PermissionState) -> Draft:
+def _sensitive(path: str, state: PermissionState) -> VerdictDraft:
     message = sensitive_message(path)
     skill = re.match(re.escape(state.cwd) + r"(/\.claude/skills/[^/]+)/", path)
     own = [add_rules([("Edit", f"{skill[1]}/**")], "session")] if skill else None
-    return Draft(
+    return VerdictDraft(
         behavior="ask",
         message=message,
         reason=message,
@@ -111,8 +111,8 @@ def _sensitive(path: str, state: PermissionState) -> Draft:
     )
 
 
-def _denied(message: str, rule: Rule) -> Draft:
-    return Draft(
+def _denied(message: str, rule: CliRule) -> VerdictDraft:
+    return VerdictDraft(
         behavior="deny",
         message=f"<tool_use_error>{message}</tool_use_error>",
         reason_type="rule",

@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from .rules import Rule, matches_command
+from .rules import CliRule, matches_command
 from .tables import SAFE_VARIABLES
 
 if TYPE_CHECKING:
     from .shell import Part
     from .state import PermissionState
 
-__all__ = ["ALLOWED", "WRAPPING", "Finding", "find_command_rule", "is_plain", "unwrapped"]
+__all__ = ["ALLOWED", "WRAPPING", "CommandFinding", "find_command_rule", "is_plain", "unwrapped"]
 
 WRAPPING = ("timeout", "nohup", "nice", "time", "command")
 
 
-class Finding(Struct, frozen=True, kw_only=True):
+class CommandFinding(Struct, frozen=True, kw_only=True):
     """What was found out about a command or a part of it."""
 
     behavior: str
@@ -31,16 +31,16 @@ class Finding(Struct, frozen=True, kw_only=True):
     redirects: bool = False
     folder: str | None = None
     """The folder a question suggests to open up."""
-    rule: Rule | None = None
+    rule: CliRule | None = None
     text: str = ""
     cautious: bool = False
     """Asked about even in modes that ask less; no rule can allow it."""
 
 
-ALLOWED = Finding(behavior="allow", reason_type="subcommandResults")
+ALLOWED = CommandFinding(behavior="allow", reason_type="subcommandResults")
 
 
-def find_command_rule(part: Part, behavior: str, state: PermissionState) -> Rule | None:
+def find_command_rule(part: Part, behavior: str, state: PermissionState) -> CliRule | None:
     """The first rule about this command's text. A denial looks behind any variables, too."""
     bare = " ".join(part.raw)
     texts = {part.text, " ".join(unwrapped(part.raw, WRAPPING))}

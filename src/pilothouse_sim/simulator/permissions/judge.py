@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from .commands import judge_command
-from .draft import Draft, add_rules, allow, ask_by_rule, requested
+from .draft import VerdictDraft, add_rules, allow, ask_by_rule, requested
 from .files import judge_reading, judge_writing
 from .paths import display, expand
 from .verdict import Behavior, Json, Verdict
@@ -17,7 +17,7 @@ from .web import judge_fetching, judge_searching
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .rules import Rule
+    from .rules import CliRule
     from .state import PermissionState
 
 __all__ = ["is_withdrawn", "judge"]
@@ -82,9 +82,9 @@ def is_withdrawn(name: str, state: PermissionState) -> str:
     return f"{missing}. {name} is disabled for this session, in subagents as well as here."
 
 
-def _own_view(name: str, arguments: Json, state: PermissionState) -> Draft:
+def _own_view(name: str, arguments: Json, state: PermissionState) -> VerdictDraft:
     if name.startswith("mcp__"):
-        return Draft(
+        return VerdictDraft(
             behavior="pass",
             message=requested(f"use {name}"),
             suggestions=[add_rules([(name, None)])],
@@ -94,19 +94,19 @@ def _own_view(name: str, arguments: Json, state: PermissionState) -> Draft:
     return allow() if view is None else view(arguments, state)
 
 
-def _read(arguments: Json, state: PermissionState) -> Draft:
+def _read(arguments: Json, state: PermissionState) -> VerdictDraft:
     return judge_reading(_text(arguments, "file_path"), state)
 
 
-def _write(arguments: Json, state: PermissionState) -> Draft:
+def _write(arguments: Json, state: PermissionState) -> VerdictDraft:
     return judge_writing(_text(arguments, "file_path"), state)
 
 
-def _notebook(arguments: Json, state: PermissionState) -> Draft:
+def _notebook(arguments: Json, state: PermissionState) -> VerdictDraft:
     return judge_writing(_text(arguments, "notebook_path"), state)
 
 
-def _shell(arguments: Json, state: PermissionState) -> Draft:
+def _shell(arguments: Json, state: PermissionState) -> VerdictDraft:
     command = _text(arguments, "command")
     draft = judge_command(command, state)
     if state.mode != "auto" or draft.behavior in ("allow", "deny"):
@@ -115,25 +115,25 @@ def _shell(arguments: Json, state: PermissionState) -> Draft:
     return allow("mode") if accepting.behavior == "allow" else draft
 
 
-def _monitor(arguments: Json, state: PermissionState) -> Draft:
+def _monitor(arguments: Json, state: PermissionState) -> VerdictDraft:
     draft = _shell(arguments, state)
     kept = [update for update in draft.suggestions or [] if update["type"] != "addRules"]
     return replace(draft, suggestions=None if draft.suggestions is None else kept)
 
 
-def _fetch(arguments: Json, state: PermissionState) -> Draft:
+def _fetch(arguments: Json, state: PermissionState) -> VerdictDraft:
     return judge_fetching(_text(arguments, "url"), state)
 
 
-def _search(_: Json, __: PermissionState) -> Draft:
+def _search(_: Json, __: PermissionState) -> VerdictDraft:
     return judge_searching()
 
 
-def _question(_: Json, __: PermissionState) -> Draft:
-    return Draft(behavior="ask")
+def _question(_: Json, __: PermissionState) -> VerdictDraft:
+    return VerdictDraft(behavior="ask")
 
 
-_VIEWS: dict[str, Callable[[Json, PermissionState], Draft]] = {
+_VIEWS: dict[str, Callable[[Json, PermissionState], VerdictDraft]] = {
     "AskUserQuestion": _question,
     "Bash": _shell,
     "Edit": _write,
@@ -147,7 +147,7 @@ _VIEWS: dict[str, Callable[[Json, PermissionState], Draft]] = {
 }
 
 
-def _with_rules(name: str, draft: Draft, state: PermissionState) -> Draft:
+def _with_rules(name: str, draft: VerdictDraft, state: PermissionState) -> VerdictDraft:
     """Rules about a whole tool: one that asks beats what the tool allows, not what it denies."""
     if draft.behavior == "deny" or name in _QUESTIONS:
         return draft
@@ -163,18 +163,18 @@ def _with_rules(name: str, draft: Draft, state: PermissionState) -> Draft:
     return draft
 
 
-def _yields(draft: Draft) -> bool:
+def _yields(draft: VerdictDraft) -> bool:
     return draft.reason_type != "safetyCheck" and not (
         draft.behavior == "ask" and draft.reason_type == "rule"
     )
 
 
-def _whole_rule(name: str, behavior: str, state: PermissionState) -> Rule | None:
+def _whole_rule(name: str, behavior: str, state: PermissionState) -> CliRule | None:
     found = (rule for rule in state.rules[behavior] if rule.content is None and rule.names(name))
     return next(found, None)
 
 
-def _by_mode(name: str, draft: Draft, state: PermissionState) -> Draft:
+def _by_mode(name: str, draft: VerdictDraft, state: PermissionState) -> VerdictDraft:
     if draft.behavior == "deny":
         return draft
     # Questions and the rules that ask are put in every mode that asks at all.
@@ -185,17 +185,17 @@ def _by_mode(name: str, draft: Draft, state: PermissionState) -> Draft:
     return change(name, draft, state)
 
 
-def _bypass(_: str, __: Draft, ___: PermissionState) -> Draft:
+def _bypass(_: str, __: VerdictDraft, ___: PermissionState) -> VerdictDraft:
     return allow("mode")
 
 
-def _dont_ask(name: str, draft: Draft, _: PermissionState) -> Draft:
+def _dont_ask(name: str, draft: VerdictDraft, _: PermissionState) -> VerdictDraft:
     if draft.behavior == "allow":
         return draft
-    return Draft(behavior="deny", message=_DONT_ASK.format(name), reason_type="mode")
+    return VerdictDraft(behavior="deny", message=_DONT_ASK.format(name), reason_type="mode")
 
 
-def _plan(name: str, draft: Draft, state: PermissionState) -> Draft:
+def _plan(name: str, draft: VerdictDraft, state: PermissionState) -> VerdictDraft:
     if name == "Read":
         return draft if draft.behavior == "allow" else allow("mode")
     if name in _PATHS and draft.reason_type not in ("safetyCheck", "other"):
@@ -205,12 +205,12 @@ def _plan(name: str, draft: Draft, state: PermissionState) -> Draft:
     return _checked(name, draft, state)
 
 
-def _planned(what: str) -> Draft:
+def _planned(what: str) -> VerdictDraft:
     message = f"Cannot {what} while in plan mode."
-    return Draft(behavior="ask", message=message, reason_type="mode")
+    return VerdictDraft(behavior="ask", message=message, reason_type="mode")
 
 
-def _auto(name: str, draft: Draft, state: PermissionState) -> Draft:
+def _auto(name: str, draft: VerdictDraft, state: PermissionState) -> VerdictDraft:
     if name == "Read" or (name in _PATHS and draft.edits and draft.reason_type is None):
         return allow("mode") if draft.behavior != "allow" else draft
     if name in _CHECKED_IN_AUTO:
@@ -218,14 +218,14 @@ def _auto(name: str, draft: Draft, state: PermissionState) -> Draft:
     return _checked(name, draft, state)
 
 
-def _checked(name: str, draft: Draft, state: PermissionState) -> Draft:
+def _checked(name: str, draft: VerdictDraft, state: PermissionState) -> VerdictDraft:
     """What needs a safety check is denied: the service that would run it is not there."""
     if name in _ALWAYS_CHECKED or draft.behavior in ("ask", "pass"):
         return _unchecked(name, state)
     return draft
 
 
-def _unchecked(name: str, state: PermissionState) -> Draft:
+def _unchecked(name: str, state: PermissionState) -> VerdictDraft:
     stops = state.unchecked >= _PATIENCE
     message = _UNCHECKED.format(name) + (_UNCHECKED_STOP if stops else _UNCHECKED_GO_ON)
     reason = (
@@ -233,10 +233,10 @@ def _unchecked(name: str, state: PermissionState) -> Draft:
         if stops
         else "Classifier unavailable"
     )
-    return Draft(behavior="deny", message=message, reason=reason, reason_type="classifier")
+    return VerdictDraft(behavior="deny", message=message, reason=reason, reason_type="classifier")
 
 
-_MODES: dict[str, Callable[[str, Draft, PermissionState], Draft]] = {
+_MODES: dict[str, Callable[[str, VerdictDraft, PermissionState], VerdictDraft]] = {
     "auto": _auto,
     "bypassPermissions": _bypass,
     "dontAsk": _dont_ask,
@@ -244,7 +244,7 @@ _MODES: dict[str, Callable[[str, Draft, PermissionState], Draft]] = {
 }
 
 
-def _shape(name: str, arguments: Json, draft: Draft, state: PermissionState) -> Verdict:
+def _shape(name: str, arguments: Json, draft: VerdictDraft, state: PermissionState) -> Verdict:
     verdict = Verdict(
         behavior=_behavior(draft),
         message=draft.message,
@@ -264,19 +264,19 @@ def _shape(name: str, arguments: Json, draft: Draft, state: PermissionState) -> 
     return replace(asked, behavior="deny", kind="user-rejected")
 
 
-def _behavior(draft: Draft) -> Behavior:
+def _behavior(draft: VerdictDraft) -> Behavior:
     table: dict[str, Behavior] = {"allow": "allow", "deny": "deny"}
     return table.get(draft.behavior, "ask")
 
 
-def _source(draft: Draft) -> str:
+def _source(draft: VerdictDraft) -> str:
     if draft.rule is None or draft.reason_type != "rule":
         return "config"
     found = _SOURCES.get(draft.rule.source, "config")
     return found if draft.behavior == "allow" or found == "config" else "user_reject"
 
 
-def _shape_denial(verdict: Verdict, draft: Draft) -> Verdict:
+def _shape_denial(verdict: Verdict, draft: VerdictDraft) -> Verdict:
     if draft.reason_type != "classifier":
         kind = None if draft.silent else "permission-rule"
         return replace(verdict, kind=kind, announced=not draft.silent)
@@ -290,7 +290,7 @@ def _shape_denial(verdict: Verdict, draft: Draft) -> Verdict:
 
 
 def _shape_question(
-    name: str, arguments: Json, verdict: Verdict, draft: Draft, state: PermissionState
+    name: str, arguments: Json, verdict: Verdict, draft: VerdictDraft, state: PermissionState
 ) -> Verdict:
     by_rule = draft.reason_type == "rule" and draft.rule is not None
     matched = (

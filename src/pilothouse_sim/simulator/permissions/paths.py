@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from typing import TYPE_CHECKING
 
-from .rules import Rule, matches_path
+from .rules import CliRule, matches_path
 from .tables import names
 
 if TYPE_CHECKING:
@@ -83,7 +83,7 @@ def display(path: str, state: PermissionState) -> str:
     return path
 
 
-def find_rule(path: str, access: str, behavior: str, state: PermissionState) -> Rule | None:
+def find_rule(path: str, access: str, behavior: str, state: PermissionState) -> CliRule | None:
     """The first path rule of this behaviour that speaks of reading or writing this path."""
     tools = _COVERED[access, behavior]
     for rule in state.rules[behavior]:

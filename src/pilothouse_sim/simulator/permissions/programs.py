@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from .findings import ALLOWED, WRAPPING, Finding, find_command_rule, is_plain, unwrapped
+from .findings import ALLOWED, WRAPPING, CommandFinding, find_command_rule, is_plain, unwrapped
 from .paths import expand, find_rule, is_inside, listed
 from .tables import (
     PATHLESS,
@@ -35,7 +35,7 @@ _GIT_BARE = {"branch": ("-a", "-v", "-vv", "--list"), "tag": ("-l", "--list"), "
 _GIT_PAIRS = {("stash", "list"), ("worktree", "list"), ("config", "--get"), ("remote", "show")}
 
 
-def judge_part(part: Part, state: PermissionState) -> Finding:
+def judge_part(part: Part, state: PermissionState) -> CommandFinding:
     """Whether this command may run by itself; redirections are judged elsewhere."""
     words = unwrapped(part.words, WRAPPING)
     blocked = _check_paths(words, part, state)
@@ -48,7 +48,7 @@ def judge_part(part: Part, state: PermissionState) -> Finding:
         is_plain(part) and _only_reads(unwrapped(part.words, ("timeout", "command")))
     ):
         return ALLOWED
-    return Finding(
+    return CommandFinding(
         behavior="ask", message=APPROVAL, reason=APPROVAL, reason_type="other", text=part.text
     )
 
@@ -113,7 +113,7 @@ def _may_edit(part: Part, state: PermissionState) -> bool:
     return part.name != "touch" or not flags
 
 
-def _check_paths(words: list[str], part: Part, state: PermissionState) -> Finding | None:
+def _check_paths(words: list[str], part: Part, state: PermissionState) -> CommandFinding | None:
     name = words[0] if words else ""
     plain = [word for word in words[1:] if not word.startswith("-")]
     if "--" in words:
@@ -132,7 +132,7 @@ def _check_paths(words: list[str], part: Part, state: PermissionState) -> Findin
 
 def _check_reader(
     name: str, words: list[str], paths: list[str], part: Part, state: PermissionState
-) -> Finding | None:
+) -> CommandFinding | None:
     action = (
         next((word for word in words if word in _FIND_ACTIONS), None) if name == "find" else None
     )
@@ -141,14 +141,14 @@ def _check_reader(
             f"find with '{action}' executes commands or modifies files — "
             "cannot be auto-allowed by a Bash(find:*) prefix rule"
         )
-        return Finding(
+        return CommandFinding(
             behavior="ask", message=reason, reason=reason, reason_type="other", cautious=True
         )
     whole = [expand(written, state) for written in paths]
     denied = (find_rule(path, "read", "deny", state) for path in whole)
     rule = next((rule for rule in denied if rule is not None), None)
     if rule is not None:
-        return Finding(behavior="deny", rule=rule, reason_type="subcommandResults")
+        return CommandFinding(behavior="deny", rule=rule, reason_type="subcommandResults")
     blocked = [
         _blocked_reader(name, path, part, state)
         for path in whole
@@ -159,10 +159,10 @@ def _check_reader(
     return replace(blocked[0], folder=None) if len(folders) > 1 else next(iter(blocked), None)
 
 
-def _blocked_reader(name: str, path: str, part: Part, state: PermissionState) -> Finding:
+def _blocked_reader(name: str, path: str, part: Part, state: PermissionState) -> CommandFinding:
     verb = VERBS.get(name, "read files from")
     whole = name in ("cd", "find", "ls") or posixpath.basename(path) == ""
-    return Finding(
+    return CommandFinding(
         behavior="ask",
         message=f"{name} in '{path}' was blocked. For security, Claude Code may only {verb} "
         f"the allowed working directories for this session: {listed(state)}.",

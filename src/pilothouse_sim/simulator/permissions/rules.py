@@ -12,13 +12,13 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-__all__ = ["Places", "Rule", "matches_command", "matches_domain", "matches_path", "parse_rule"]
+__all__ = ["CliRule", "Places", "matches_command", "matches_domain", "matches_path", "parse_rule"]
 
 _RULE = re.compile(r"(?P<tool>[^()]+?)\s*(?:\((?P<content>.*)\))?\s*", re.DOTALL)
 _ALIASES = {"Task": "Agent"}
 
 
-class Rule(Struct, frozen=True):
+class CliRule(Struct, frozen=True):
     """One rule, and where it comes from."""
 
     tool: str
@@ -55,14 +55,14 @@ class Places(Struct, frozen=True):
         return roots.get(source, self.cwd)
 
 
-def parse_rule(text: str, source: str) -> Rule | None:
+def parse_rule(text: str, source: str) -> CliRule | None:
     """Reads a rule; None for what is none."""
     found = _RULE.fullmatch(text)
     if not found:
         return None
     tool = _ALIASES.get(found["tool"], found["tool"])
     content = found["content"]
-    return Rule(tool, None if content in (None, "", "*") else content, source)
+    return CliRule(tool, None if content in (None, "", "*") else content, source)
 
 
 def matches_command(pattern: str, command: str, *, exactly: bool = False) -> bool:
@@ -88,7 +88,7 @@ def matches_domain(pattern: str, host: str) -> bool:
     return host == domain
 
 
-def matches_path(rule: Rule, path: str, places: Places) -> bool:
+def matches_path(rule: CliRule, path: str, places: Places) -> bool:
     """Whether a path rule speaks of this absolute path, in the manner of .gitignore."""
     root, pattern = _rooted(rule, places)
     if root is None:
@@ -97,7 +97,7 @@ def matches_path(rule: Rule, path: str, places: Places) -> bool:
     return not inner.startswith("..") and _ignoring(pattern).fullmatch(inner) is not None
 
 
-def _rooted(rule: Rule, places: Places) -> tuple[str | None, str]:
+def _rooted(rule: CliRule, places: Places) -> tuple[str | None, str]:
     pattern = rule.content or "**"
     if pattern.startswith("//"):
         return "/", "/" + pattern.lstrip("/")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from pilothouse_sim.simulator.settings import Settings, section, sound
+from pilothouse_sim.simulator.settings import CliSettings, section, sound
 
 from .state import BEHAVIORS, MODES
 
@@ -59,7 +59,7 @@ def load_settings(
         _take(state, "flagSettings", flag_settings)
 
 
-def grant(settings: Settings, permissions: PermissionState) -> str | None:
+def grant(settings: CliSettings, permissions: PermissionState) -> str | None:
     """Adds the rules and folders of the settings; returns the mode they ask for."""
     mode: str | None = None
     for source, layer in settings.layers().items():

@@ -10,7 +10,7 @@ import re
 
 from msgspec import Struct, field
 
-__all__ = ["Part", "Script", "read_script"]
+__all__ = ["Part", "ShellScript", "read_script"]
 
 _UNCHECKED = "{} in this command can't be checked before it runs"
 _OBSTACLES: tuple[tuple[str, str], ...] = (
@@ -55,7 +55,7 @@ class Part(Struct, kw_only=True):
         return self.words[0] if self.words else ""
 
 
-class Script(Struct, kw_only=True):
+class ShellScript(Struct, kw_only=True):
     """A command, taken apart; an obstacle says why that was not possible."""
 
     text: str
@@ -74,27 +74,27 @@ class _Unreadable(Exception):
     pass
 
 
-def read_script(text: str) -> Script:
+def read_script(text: str) -> ShellScript:
     """Takes a command apart."""
     body = _QUOTED_TEXT.sub('"text"', text)
     heredoc = _HEREDOC.search(body)
     if heredoc and not heredoc["quote"]:
-        return Script(
+        return ShellScript(
             text=text, obstacle="Heredoc with unquoted delimiter undergoes shell expansion"
         )
     if heredoc and ">" in heredoc["tail"]:
-        return Script(text=text, obstacle=_UNCHECKED.format("A file redirect"))
+        return ShellScript(text=text, obstacle=_UNCHECKED.format("A file redirect"))
     body = body[: heredoc.start()] + heredoc["tail"] if heredoc else body
     if re.match(r"\s*\([^(]", body):
-        return Script(text=text, grouped=True)
+        return ShellScript(text=text, grouped=True)
     for pattern, reason in _OBSTACLES:
         if re.match(pattern, body, re.DOTALL):
-            return Script(text=text, obstacle=reason)
+            return ShellScript(text=text, obstacle=reason)
     try:
         parts = _Reader(body, text).read()
     except _Unreadable as error:
-        return Script(text=text, obstacle=str(error))
-    return Script(text=text, parts=parts)
+        return ShellScript(text=text, obstacle=str(error))
+    return ShellScript(text=text, parts=parts)
 
 
 class _Reader:

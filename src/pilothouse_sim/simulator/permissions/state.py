@@ -6,7 +6,7 @@ from typing import Any, cast
 
 from msgspec import Struct, field
 
-from .rules import Places, Rule, parse_rule
+from .rules import CliRule, Places, parse_rule
 from .verdict import Json
 
 __all__ = ["BEHAVIORS", "BYPASS", "DESTINATIONS", "MODES", "PermissionState"]
@@ -26,7 +26,7 @@ class PermissionState(Struct, kw_only=True):
     mode: str = "default"
     before_plan: str = "default"
     """The mode that an approved plan leads back to."""
-    rules: dict[str, list[Rule]] = field(
+    rules: dict[str, list[CliRule]] = field(
         default_factory=lambda: {behavior: [] for behavior in BEHAVIORS}
     )
     directories: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
@@ -131,10 +131,10 @@ _CHANGES = {
 }
 
 
-def _rules(given: Any, source: str) -> list[Rule] | None:
+def _rules(given: Any, source: str) -> list[CliRule] | None:
     if not isinstance(given, list):
         return None
-    found: list[Rule] = []
+    found: list[CliRule] = []
     for entry in cast("list[Any]", given):
         if not isinstance(entry, dict):
             return None

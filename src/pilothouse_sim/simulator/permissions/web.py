@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from .draft import Draft, add_rules, allow, ask_by_rule, requested
+from .draft import VerdictDraft, add_rules, allow, ask_by_rule, requested
 from .rules import matches_domain
 from .tables import names
 
 if TYPE_CHECKING:
-    from .rules import Rule
+    from .rules import CliRule
     from .state import PermissionState
     from .verdict import Json
 
@@ -31,7 +31,7 @@ _DOCUMENTATION = names(
 """Hosts that may be read unasked; the CLI knows more of them."""
 
 
-def judge_fetching(url: str, state: PermissionState) -> Draft:
+def judge_fetching(url: str, state: PermissionState) -> VerdictDraft:
     """What WebFetch thinks of an address."""
     found = _HOST.match(url)
     host = found[1].lower() if found else ""
@@ -42,21 +42,21 @@ def judge_fetching(url: str, state: PermissionState) -> Draft:
                 return _ruled(behavior, rule, host, suggestions)
     if host in _DOCUMENTATION:
         return allow("other")
-    return Draft(behavior="ask", message=requested("use WebFetch"), suggestions=suggestions)
+    return VerdictDraft(behavior="ask", message=requested("use WebFetch"), suggestions=suggestions)
 
 
-def _ruled(behavior: str, rule: Rule, host: str, suggestions: list[Json]) -> Draft:
+def _ruled(behavior: str, rule: CliRule, host: str, suggestions: list[Json]) -> VerdictDraft:
     if behavior == "allow":
         return allow("rule", rule)
     if behavior == "ask":
         return replace(ask_by_rule(rule, requested("use WebFetch")), suggestions=suggestions)
     message = f"WebFetch denied access to domain:{host}."
-    return Draft(behavior="deny", message=message, reason_type="rule", rule=rule)
+    return VerdictDraft(behavior="deny", message=message, reason_type="rule", rule=rule)
 
 
-def judge_searching() -> Draft:
+def judge_searching() -> VerdictDraft:
     """What WebSearch thinks of any query."""
-    return Draft(
+    return VerdictDraft(
         behavior="pass",
         message=requested("use WebSearch"),
         suggestions=[add_rules([("WebSearch", None)])],

@@ -6,7 +6,7 @@ import posixpath
 import re
 from typing import TYPE_CHECKING
 
-from .findings import Finding, find_command_rule
+from .findings import CommandFinding, find_command_rule
 from .paths import expand, find_rule, is_inside, is_sensitive, listed, sensitive_message
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _ODD_PATHS = (
 
 def check_writer(
     name: str, words: list[str], paths: list[str], part: Part, state: PermissionState
-) -> Finding | None:
+) -> CommandFinding | None:
     """Whether a program may write these paths: None, or what stands against it."""
     danger = _dangerous(name, paths, state) or _flagged(name, words, part, state)
     if danger is not None:
@@ -46,10 +46,12 @@ def check_writer(
     return outside or inside
 
 
-def _check_target(written: str, name: str, part: Part, state: PermissionState) -> Finding | None:
+def _check_target(
+    written: str, name: str, part: Part, state: PermissionState
+) -> CommandFinding | None:
     for pattern, reason in _ODD_PATHS:
         if re.fullmatch(pattern, written):
-            return Finding(
+            return CommandFinding(
                 behavior="ask",
                 message=reason,
                 reason=reason,
@@ -62,15 +64,15 @@ def _check_target(written: str, name: str, part: Part, state: PermissionState) -
     return check_write(expand(written, state), f"{name} in", part.text, state)
 
 
-def check_write(path: str, what: str, text: str, state: PermissionState) -> Finding | None:
+def check_write(path: str, what: str, text: str, state: PermissionState) -> CommandFinding | None:
     """Whether a shell command may write this path: None, or what stands against it."""
     denied = find_rule(path, "write", "deny", state)
     if denied is not None:
-        return Finding(behavior="deny", rule=denied, reason_type="subcommandResults")
+        return CommandFinding(behavior="deny", rule=denied, reason_type="subcommandResults")
     folder = path if path.endswith("/") else posixpath.dirname(path)
     if is_sensitive(path):
         message = sensitive_message(path)
-        return Finding(
+        return CommandFinding(
             behavior="ask",
             message=message,
             reason=message,
@@ -92,7 +94,7 @@ def check_write(path: str, what: str, text: str, state: PermissionState) -> Find
         else f"outside the working directories for this session ({listed(state)}). "
         "Allowing runs the command as written."
     )
-    return Finding(
+    return CommandFinding(
         behavior="ask",
         message=f"{what} '{path}' needs approval. The path is {why}",
         blocked_path=path,
@@ -102,7 +104,7 @@ def check_write(path: str, what: str, text: str, state: PermissionState) -> Find
     )
 
 
-_SED = Finding(
+_SED = CommandFinding(
     behavior="ask",
     message="sed command contains operations that require explicit approval "
     "(e.g., write commands, execute commands)",
@@ -114,7 +116,7 @@ _SED = Finding(
 )
 
 
-def _dangerous(name: str, paths: list[str], state: PermissionState) -> Finding | None:
+def _dangerous(name: str, paths: list[str], state: PermissionState) -> CommandFinding | None:
     if name not in ("rm", "rmdir"):
         return None
     for written in paths:
@@ -133,8 +135,8 @@ def _dangerous(name: str, paths: list[str], state: PermissionState) -> Finding |
     return None
 
 
-def _danger(name: str, path: str, place: str, what: str) -> Finding:
-    return Finding(
+def _danger(name: str, path: str, place: str, what: str) -> CommandFinding:
+    return CommandFinding(
         behavior="ask",
         message=f"Dangerous {name} operation detected: '{path}'\n\n"
         f"This command would remove {what}. This requires explicit approval "
@@ -145,13 +147,15 @@ def _danger(name: str, path: str, place: str, what: str) -> Finding:
     )
 
 
-def _flagged(name: str, words: list[str], part: Part, state: PermissionState) -> Finding | None:
+def _flagged(
+    name: str, words: list[str], part: Part, state: PermissionState
+) -> CommandFinding | None:
     flags = [word for word in words[1:] if word.startswith("-")]
     if name == "sed" and state.mode == "acceptEdits" and not set(flags) <= {"-i", "-n", "-E", "-r"}:
         return _SED
     if name not in ("cp", "mv") or not flags:
         return None
-    return Finding(
+    return CommandFinding(
         behavior="ask",
         message=f"{name} with flags requires manual approval to ensure path safety. For security, "
         f"Claude Code cannot automatically validate {name} commands that use flags, as some flags "

@@ -7,13 +7,13 @@ from typing import Any, Literal
 
 import msgspec
 
-__all__ = ["Action", "End", "Write", "line_of", "refusal", "reply"]
+__all__ = ["Action", "EndReplay", "WriteLine", "line_of", "refusal", "reply"]
 
 JsonObject = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class WriteLine:
     """Write these bytes, `after` seconds after what came before in the recording."""
 
     stream: Literal["out", "err"]
@@ -22,26 +22,26 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class End:
+class EndReplay:
     """End with this exit code, or by this signal."""
 
     code: int = 0
     signal: int | None = None
 
 
-Action = Write | End
+Action = WriteLine | EndReplay
 
 
-def reply(request: JsonObject, response: JsonObject) -> Write:
+def reply(request: JsonObject, response: JsonObject) -> WriteLine:
     """The answer to a request."""
     body = {"subtype": "success", "request_id": request.get("request_id"), "response": response}
-    return Write("out", line_of({"type": "control_response", "response": body}))
+    return WriteLine("out", line_of({"type": "control_response", "response": body}))
 
 
-def refusal(request: JsonObject, error: str) -> Write:
+def refusal(request: JsonObject, error: str) -> WriteLine:
     """The error that answers a request."""
     body = {"subtype": "error", "request_id": request.get("request_id"), "error": error}
-    return Write("out", line_of({"type": "control_response", "response": body}))
+    return WriteLine("out", line_of({"type": "control_response", "response": body}))
 
 
 def line_of(message: JsonObject) -> bytes:

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from pilothouse_sim.cassettes import Header
+from pilothouse_sim.cassettes import CassetteHeader
 from pilothouse_sim.line_strings import path_changer, rewrite_strings
 
 from .comparison import flags_of
 
-__all__ = ["Names", "Place", "session_in"]
+__all__ = ["HostPlace", "Names", "session_in"]
 
 SESSION_FLAGS: Final = ("--session-id", "--resume", "-r")
 UUID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -28,7 +28,7 @@ ID_KEY: Final = re.compile(r"(?:^id|_id|_ids|Id|ID|uuid|uuids|Uuid)$")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class HostPlace:
     """Where a session runs."""
 
     cwd: str
@@ -36,7 +36,7 @@ class Place:
     config_dir: str
 
     @classmethod
-    def of(cls, header: Header) -> Place:
+    def of(cls, header: CassetteHeader) -> HostPlace:
         return cls(header.cwd, header.home, header.config_dir)
 
 
@@ -47,7 +47,7 @@ class Names:
     makes up gets a fresh one in its place when it is first written.
     """
 
-    def __init__(self, lines: Iterable[bytes], recorded: Place, live: Place) -> None:
+    def __init__(self, lines: Iterable[bytes], recorded: HostPlace, live: HostPlace) -> None:
         self._ids = _ids_in(lines)
         self._to_live: dict[str, str] = {}
         self._to_recorded: dict[str, str] = {}
@@ -108,7 +108,7 @@ def _fresh(recorded: str) -> str:
     return f"{kind}_{uuid.uuid4().hex}"
 
 
-def _folders(recorded: Place, live: Place) -> Sequence[tuple[str, str]]:
+def _folders(recorded: HostPlace, live: HostPlace) -> Sequence[tuple[str, str]]:
     return [
         (recorded.cwd, live.cwd),
         (recorded.config_dir, live.config_dir),

@@ -23,9 +23,9 @@ from typing import Any, Final
 
 from pilothouse_sim.cassettes import Cassette
 
-from .actions import Action, End, Write, line_of, refusal, reply
+from .actions import Action, EndReplay, WriteLine, line_of, refusal, reply
 from .comparison import Difference, describe, differ, essence, hooks_of, servers_in
-from .names import Names, Place, session_in
+from .names import HostPlace, Names, session_in
 from .steps import (
     IGNORED,
     Step,
@@ -56,13 +56,15 @@ ECHO: Final = "--replay-user-messages"
 class Player:
     """Plays one cassette to one client, which started `command` at `place` as process `pid`."""
 
-    def __init__(self, cassette: Cassette, command: Sequence[str], place: Place, pid: int) -> None:
+    def __init__(
+        self, cassette: Cassette, command: Sequence[str], place: HostPlace, pid: int
+    ) -> None:
         entries = cassette.entries
         lines = [entry.data for entry in entries if entry.data and entry.kind in ("in", "out")]
         self._cassette = cassette
         self._command = command
         self._pid = pid
-        self._names = Names(lines, Place.of(cassette.header), place)
+        self._names = Names(lines, HostPlace.of(cassette.header), place)
         self._steps = steps_of(entries)
         self._requests = requests_in(self._steps)
         self._next = 0
@@ -244,7 +246,7 @@ class Player:
             yield from self._play(step)
         if self._eof and not self._ended:
             # The recorder did not live to see the end.
-            yield from self._end(End())
+            yield from self._end(EndReplay())
 
     def _is_ready(self, step: Step) -> bool:
         entry = step.entry
@@ -259,7 +261,7 @@ class Player:
     def _play(self, step: Step) -> Iterator[Action]:
         entry = step.entry
         if entry.kind == "exit":
-            yield from self._end(End(entry.code or 0, entry.signal))
+            yield from self._end(EndReplay(entry.code or 0, entry.signal))
         if type_of(step) in ("assistant", "result"):
             yield from self._write_echoes(step)
         if entry.kind in ("out", "err") and entry.data is not None and not self._is_off(step):
@@ -275,7 +277,7 @@ class Player:
             self._echoes.remove(each)
             echo = {"type": "user", "message": each[1].get("message"), "parent_tool_use_id": None}
             echo |= {"session_id": session, "uuid": each[1]["uuid"], "isReplay": True}
-            yield Write("out", line_of(echo))
+            yield WriteLine("out", line_of(echo))
 
     def _is_off(self, step: Step) -> bool:
         """Whether it was written before, or answers what this client has not asked."""
@@ -284,12 +286,12 @@ class Player:
         asking = self._requests.get(str(response_of(step.message).get("request_id")))
         return asking is not None and not asking.done and not asking.awaited
 
-    def _write(self, step: Step, after: float) -> Write:
+    def _write(self, step: Step, after: float) -> WriteLine:
         data = self._names.live_line(step.entry.data or b"", **self._callback(step))
         if b'"pid"' in data:
             data = _with_pid(data, self._pid)
         stream = "err" if step.entry.kind == "err" else "out"
-        return Write(stream, data if step.entry.cut else data + b"\n", after)
+        return WriteLine(stream, data if step.entry.cut else data + b"\n", after)
 
     def _callback(self, step: Step) -> dict[str, str]:
         match request_of(step.message):
@@ -301,7 +303,7 @@ class Player:
 
     # Ends
 
-    def _end(self, end: End) -> Iterator[Action]:
+    def _end(self, end: EndReplay) -> Iterator[Action]:
         self._ended = True
         yield end
 
@@ -328,8 +330,8 @@ class Player:
         yield from self._fail(text)
 
     def _fail(self, text: str) -> Iterator[Action]:
-        yield Write("err", f"pilothouse-sim: {text}\n".encode())
-        yield from self._end(End(1))
+        yield WriteLine("err", f"pilothouse-sim: {text}\n".encode())
+        yield from self._end(EndReplay(1))
 
     def _expected(self) -> Step | None:
         return next((step for step in self._steps[self._next :] if self._is_missing(step)), None)

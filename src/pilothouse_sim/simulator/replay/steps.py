@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from pilothouse_sim.cassettes import Entry
+from pilothouse_sim.cassettes import CassetteEntry
 
 from .comparison import READS
 
@@ -33,7 +33,7 @@ IGNORED: Final = frozenset({"keep_alive", "control_cancel_request"})
 class Step:
     """One entry on its way: a line of the client's to come, or one of the CLI's to write."""
 
-    entry: Entry
+    entry: CassetteEntry
     message: JsonObject | None
     asked: JsonObject | None = None
     """The request that a client's answer is for."""
@@ -49,7 +49,7 @@ class Step:
         return self.subtype in READS
 
 
-def steps_of(entries: Sequence[Entry]) -> list[Step]:
+def steps_of(entries: Sequence[CassetteEntry]) -> list[Step]:
     """The entries with what is known from those before them."""
     steps = [Step(entry, parse(entry.data or b"")) for entry in entries]
     asked: dict[str, JsonObject] = {}

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
     from pilothouse_sim.simulator.sdk_url.clock import Clock
     from pilothouse_sim.simulator.sdk_url.dialect import Dialect
-    from pilothouse_sim.simulator.sdk_url.link import Link
-    from pilothouse_sim.simulator.wire_ends import Listener
+    from pilothouse_sim.simulator.sdk_url.link import SdkUrlLink
+    from pilothouse_sim.simulator.wire_ends import WireListener
 
 __all__ = ["SdkUrlEnd"]
 
@@ -60,14 +60,14 @@ class SdkUrlEnd:
         self._token = _read_token(environment)
         self._kept: deque[str] = deque(maxlen=self._dialect.replayed)
         self._last_id: str | None = None
-        self._listener: Listener | None = None
-        self._link: Link | None = None
+        self._listener: WireListener | None = None
+        self._link: SdkUrlLink | None = None
         self._running: asyncio.Task[None] | None = None
         self._poster: Poster | None = None
         if environment.get("CLAUDE_CODE_POST_FOR_SESSION_INGRESS_V2", "").strip().lower() in _TRUE:
             self._poster = Poster(self._post, self._dialect, self._clock)
 
-    async def start(self, listener: Listener) -> None:
+    async def start(self, listener: WireListener) -> None:
         """Begin to dial. The connection opens later, if ever; what is written may come before."""
         _require_websockets()
         self._listener = listener
@@ -110,7 +110,7 @@ class SdkUrlEnd:
 
     # -- the connection
 
-    def link_opened(self, link: Link) -> None:
+    def link_opened(self, link: SdkUrlLink) -> None:
         """Send again what may have been lost, then what comes."""
         # Measured: the whole buffer goes, whatever the server says it has; servers drop what
         # they know by its uuid.
@@ -138,13 +138,13 @@ class SdkUrlEnd:
     async def _visit(self, backoff: Backoff) -> float | None:
         """Be connected once; how long to wait before the next time, or None to give up."""
         from pilothouse_sim.simulator.sdk_url.link import (  # websockets: only if it dials
-            Refused,
+            LinkRefused,
             dial,
         )
 
         try:
             link = await dial(self._url, self._headers(), self, self._tls)
-        except Refused:
+        except LinkRefused:
             permanent = self._dialect.refusal_is_permanent
             return None if permanent else backoff.next_delay(opened=False)
         except OSError:
@@ -153,7 +153,7 @@ class SdkUrlEnd:
         code = await self._stay(link)
         return None if code in self._dialect.permanent_codes else backoff.next_delay(opened=True)
 
-    async def _stay(self, link: Link) -> int:
+    async def _stay(self, link: SdkUrlLink) -> int:
         """Keep an open connection alive until it closes; its close code."""
         beats = [asyncio.create_task(beat(link)) for beat in (self._ping, self._keep_alive)]
         try:
@@ -164,7 +164,7 @@ class SdkUrlEnd:
                 beat.cancel()
             await asyncio.gather(*beats, return_exceptions=True)
 
-    async def _ping(self, link: Link) -> None:
+    async def _ping(self, link: SdkUrlLink) -> None:
         if self._dialect.ping_every is None:
             return
         while True:
@@ -176,7 +176,7 @@ class SdkUrlEnd:
                 return
             link.ping()
 
-    async def _keep_alive(self, link: Link) -> None:
+    async def _keep_alive(self, link: SdkUrlLink) -> None:
         if self._dialect.keep_alive_every is None:
             return
         while True:

@@ -19,20 +19,20 @@ if TYPE_CHECKING:
 
     from websockets.uri import WebSocketURI
 
-__all__ = ["Link", "Refused", "User", "dial"]
+__all__ = ["LinkRefused", "SdkUrlLink", "User", "dial"]
 
 _LOST: Final = 1006
 _TEXT: Final = (Opcode.TEXT, Opcode.BINARY, Opcode.CONT)
 
 
-class Refused(Exception):
+class LinkRefused(Exception):
     """The server answered the upgrade with another HTTP status than 101."""
 
 
 class User(Protocol):
     """Whom a link tells. Called from the event loop, in order."""
 
-    def link_opened(self, link: Link) -> None:
+    def link_opened(self, link: SdkUrlLink) -> None:
         """Take the link, which now sends."""
         ...
 
@@ -46,12 +46,15 @@ async def dial(
     headers: Mapping[str, str],
     user: User,
     tls: Callable[[], ssl.SSLContext],
-) -> Link:
-    """Open a connection; raises `Refused`, or `OSError` when there is no WebSocket server."""
+) -> SdkUrlLink:
+    """Open a connection; raises `LinkRefused`, or `OSError` when there is no WebSocket server."""
     uri = parse_uri(url)
     loop = asyncio.get_running_loop()
     _, link = await loop.create_connection(
-        lambda: Link(uri, headers, user), uri.host, uri.port, ssl=tls() if uri.secure else None
+        lambda: SdkUrlLink(uri, headers, user),
+        uri.host,
+        uri.port,
+        ssl=tls() if uri.secure else None,
     )
     try:
         await link.opened
@@ -61,7 +64,7 @@ async def dial(
     return link
 
 
-class Link(asyncio.Protocol):
+class SdkUrlLink(asyncio.Protocol):
     """A client's side of one WebSocket."""
 
     def __init__(self, uri: WebSocketURI, headers: Mapping[str, str], user: User) -> None:
@@ -147,7 +150,7 @@ class Link(asyncio.Protocol):
             self._user.link_opened(self)
             self.opened.set_result(None)
         elif isinstance(error, InvalidStatus):
-            self.opened.set_exception(Refused(str(error)))
+            self.opened.set_exception(LinkRefused(str(error)))
         else:
             self.opened.set_exception(ConnectionError(str(error)))
 

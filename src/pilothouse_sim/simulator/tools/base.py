@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import UNSET, Struct, UnsetType, field
 
 if TYPE_CHECKING:
-    from pilothouse_sim.simulator.tools.command import Command
+    from pilothouse_sim.simulator.tools.command import ShellCommand
 
-__all__ = ["Check", "Run", "SeenFile", "ToolFailure", "ToolOutcome", "Workplace", "refused"]
+__all__ = ["Check", "Run", "SeenFile", "ToolFailure", "ToolOutcome", "ToolSurroundings", "refused"]
 
 
 class ToolOutcome(Struct, frozen=True, kw_only=True):
@@ -48,7 +48,7 @@ class SeenFile(Struct, frozen=True):
     """False when the model saw only some lines, or changed lines it had never seen."""
 
 
-def _kill(command: Command) -> None:
+def _kill(command: ShellCommand) -> None:
     command.kill()
 
 
@@ -56,7 +56,7 @@ async def _no_task(task_id: str) -> dict[str, Any]:
     raise refused(f"No task found with ID: {task_id}")
 
 
-class Workplace(Struct, kw_only=True):
+class ToolSurroundings(Struct, kw_only=True):
     """Where tools act: the folder, the files the model has seen, the environment of commands."""
 
     cwd: Path
@@ -72,7 +72,7 @@ class Workplace(Struct, kw_only=True):
     """The folder the session began in; a shell that leaves it comes back to it."""
     directories: tuple[Path, ...] = ()
     """Further folders a shell may stay in."""
-    adopt: Callable[[Command], None] = _kill
+    adopt: Callable[[ShellCommand], None] = _kill
     """Takes over a command that goes on in the background."""
     stop_task: Callable[[str], Awaitable[dict[str, Any]]] = _no_task
     """Ends a background task and returns what TaskStop reports of it."""
@@ -86,6 +86,6 @@ class Workplace(Struct, kw_only=True):
         return self.root or self.cwd
 
 
-Run = Callable[[dict[str, Any], Workplace], Awaitable[ToolOutcome]]
-Check = Callable[[dict[str, Any], Workplace], None]
+Run = Callable[[dict[str, Any], ToolSurroundings], Awaitable[ToolOutcome]]
+Check = Callable[[dict[str, Any], ToolSurroundings], None]
 """Looks at a call before anybody is asked about it; raises ToolFailure to turn it down."""

@@ -12,8 +12,8 @@ import re
 from pathlib import Path
 from typing import Any
 
-from pilothouse_sim.simulator.tools.base import ToolFailure, ToolOutcome, Workplace, refused
-from pilothouse_sim.simulator.tools.command import Command
+from pilothouse_sim.simulator.tools.base import ToolFailure, ToolOutcome, ToolSurroundings, refused
+from pilothouse_sim.simulator.tools.command import ShellCommand
 from pilothouse_sim.simulator.tools.command_lines import segments
 from pilothouse_sim.simulator.tools.ids import task_id
 
@@ -52,7 +52,7 @@ def project_folder(folder: Path) -> str:
     return re.sub(r"[^A-Za-z0-9]", "-", str(folder))
 
 
-def check(arguments: dict[str, Any], _: Workplace) -> None:
+def check(arguments: dict[str, Any], _: ToolSurroundings) -> None:
     """Turns down a long sleep at the start of a command."""
     if arguments.get("run_in_background"):
         return
@@ -69,7 +69,7 @@ def check(arguments: dict[str, Any], _: Workplace) -> None:
     )
 
 
-async def run(arguments: dict[str, Any], place: Workplace) -> ToolOutcome:
+async def run(arguments: dict[str, Any], place: ToolSurroundings) -> ToolOutcome:
     """Runs a command and gives what it wrote."""
     _recover(place)
     command = await start(arguments, place)
@@ -90,7 +90,7 @@ async def run(arguments: dict[str, Any], place: Workplace) -> ToolOutcome:
     return _finished(arguments, place, command, code)
 
 
-async def start(arguments: dict[str, Any], place: Workplace) -> Command:
+async def start(arguments: dict[str, Any], place: ToolSurroundings) -> ShellCommand:
     """Starts a command whose output goes into a file."""
     name = task_id()
     folder = tasks_folder(place)
@@ -103,18 +103,18 @@ async def start(arguments: dict[str, Any], place: Workplace) -> Command:
         process = await asyncio.shield(starting)
     except asyncio.CancelledError:
         # Whatever has begun by now is in a group of its own, which only its start can name.
-        begun = Command(await starting, name, output, end)
+        begun = ShellCommand(await starting, name, output, end)
         begun.kill()
         await begun.process.wait()
         output.unlink(missing_ok=True)
         raise
-    command = Command(process, name, output, end)
+    command = ShellCommand(process, name, output, end)
     command.command, command.description = words, arguments.get("description")
     command.tool_use_id = tool_use_id
     return command
 
 
-async def _spawn(script: str, place: Workplace, output: Path) -> asyncio.subprocess.Process:
+async def _spawn(script: str, place: ToolSurroundings, output: Path) -> asyncio.subprocess.Process:
     shell = _shell(place.environment)
     with output.open("wb") as file:
         return await asyncio.create_subprocess_exec(
@@ -130,7 +130,7 @@ async def _spawn(script: str, place: Workplace, output: Path) -> asyncio.subproc
         )
 
 
-def background(command: Command) -> str:
+def background(command: ShellCommand) -> str:
     """What the model is told of a command that began in the background."""
     return (
         f"Command running in background with ID: {command.task_id}. {_written_to(command)} "
@@ -139,12 +139,12 @@ def background(command: Command) -> str:
     )
 
 
-def _written_to(command: Command) -> str:
+def _written_to(command: ShellCommand) -> str:
     return f"Output is being written to: {command.output_path}."
 
 
 def _moved(
-    arguments: dict[str, Any], place: Workplace, command: Command, limit: int
+    arguments: dict[str, Any], place: ToolSurroundings, command: ShellCommand, limit: int
 ) -> ToolOutcome:
     """A command over its time goes on in the background."""
     place.adopt(command)
@@ -160,7 +160,7 @@ def _moved(
 
 
 def _finished(
-    arguments: dict[str, Any], place: Workplace, command: Command, code: int
+    arguments: dict[str, Any], place: ToolSurroundings, command: ShellCommand, code: int
 ) -> ToolOutcome:
     output, size = command.output(MAX_OUTPUT), command.size()
     meaning = _meaning(str(arguments["command"]), code)
@@ -218,7 +218,7 @@ def _result(
     return result
 
 
-def _recover(place: Workplace) -> None:
+def _recover(place: ToolSurroundings) -> None:
     """Goes back to where the session began when the shell's folder is gone."""
     if place.cwd.is_dir():
         return
@@ -229,7 +229,7 @@ def _recover(place: Workplace) -> None:
     )
 
 
-def _follow(place: Workplace, folder: Path | None) -> str:
+def _follow(place: ToolSurroundings, folder: Path | None) -> str:
     """Stands where the command ended, unless that is outside of what it may use."""
     if folder is None or folder == place.cwd:
         return ""
@@ -241,7 +241,7 @@ def _follow(place: Workplace, folder: Path | None) -> str:
     return f"\nShell cwd was reset to {place.cwd}"
 
 
-def _persisted(command: Command, place: Workplace) -> Path:
+def _persisted(command: ShellCommand, place: ToolSurroundings) -> Path:
     """Keeps output that is too long for the model."""
     folder = place.config_dir / "projects" / project_folder(place.home_folder)
     kept = folder / place.session_id / "tool-results" / f"{command.task_id}.txt"
@@ -295,14 +295,14 @@ def _shell(environment: dict[str, str]) -> str:
     return wanted if known else "/bin/bash"
 
 
-def tasks_folder(place: Workplace) -> Path:
+def tasks_folder(place: ToolSurroundings) -> Path:
     """Where the output of background work is written."""
     base = Path(place.environment.get("TMPDIR") or "/tmp")
     project = base / f"claude-{os.getuid()}" / project_folder(place.home_folder)
     return project / place.session_id / "tasks"
 
 
-def _environment(place: Workplace, shell: str) -> dict[str, str]:
+def _environment(place: ToolSurroundings, shell: str) -> dict[str, str]:
     given = place.environment
     return {
         **given,

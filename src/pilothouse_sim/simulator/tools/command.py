@@ -11,10 +11,10 @@ from pathlib import Path
 
 from pilothouse_sim.simulator.tools.ids import run_id
 
-__all__ = ["Command"]
+__all__ = ["ShellCommand"]
 
 
-class Command:
+class ShellCommand:
     """One shell command and the file its output goes to."""
 
     def __init__(

@@ -10,7 +10,7 @@ import shutil
 from pathlib import Path
 from typing import Any, cast
 
-from pilothouse_sim.simulator.tools.base import ToolFailure, ToolOutcome, Workplace, refused
+from pilothouse_sim.simulator.tools.base import ToolFailure, ToolOutcome, ToolSurroundings, refused
 from pilothouse_sim.simulator.tools.seen_files import (
     MODIFIED,
     UNREAD,
@@ -30,7 +30,9 @@ _NO_PAGES = (
 )
 
 
-def read(arguments: dict[str, Any], place: Workplace, path: Path, data: bytes) -> ToolOutcome:
+def read(
+    arguments: dict[str, Any], place: ToolSurroundings, path: Path, data: bytes
+) -> ToolOutcome:
     """Reads a file that is more than lines."""
     if path.suffix.lower() == ".pdf":
         return _read_pages(arguments, data)
@@ -103,7 +105,7 @@ def _read_pages(arguments: dict[str, Any], data: bytes) -> ToolOutcome:
 
 
 def _read_notebook(
-    arguments: dict[str, Any], place: Workplace, path: Path, data: bytes
+    arguments: dict[str, Any], place: ToolSurroundings, path: Path, data: bytes
 ) -> ToolOutcome:
     notebook = _notebook(decoded(data))
     language = _language(notebook)
@@ -170,7 +172,7 @@ def _tagged(cell: Cell) -> str:
     return f'<cell id="{own}">{kind}{cell["source"]}</cell id="{own}">{tail}'
 
 
-def check_notebook_edit(arguments: dict[str, Any], place: Workplace) -> None:
+def check_notebook_edit(arguments: dict[str, Any], place: ToolSurroundings) -> None:
     """Refuses edits that cannot be made, in the CLI's words."""
     path, mode = located(str(arguments["notebook_path"]), place), arguments.get("edit_mode")
     if path.suffix != ".ipynb":
@@ -207,7 +209,7 @@ def _position(notebook: dict[str, Any], own: str) -> int | None:
     return int(found[1]) if found and int(found[1]) < len(cells) else None
 
 
-async def notebook_edit(arguments: dict[str, Any], place: Workplace) -> ToolOutcome:
+async def notebook_edit(arguments: dict[str, Any], place: ToolSurroundings) -> ToolOutcome:
     """Replaces, inserts or deletes a cell."""
     check_notebook_edit(arguments, place)
     name, mode = str(arguments["notebook_path"]), arguments.get("edit_mode") or "replace"

@@ -12,7 +12,7 @@ import msgspec
 from pilothouse_sim.simulator.tools.base import (
     ToolFailure,
     ToolOutcome,
-    Workplace,
+    ToolSurroundings,
     refused,
 )
 from pilothouse_sim.simulator.tools.seen_files import (
@@ -49,7 +49,7 @@ _BINARY = (
 _QUOTES = str.maketrans("\u2018\u2019\u201c\u201d", "''\"\"")
 
 
-def check_read(arguments: dict[str, Any], place: Workplace) -> None:
+def check_read(arguments: dict[str, Any], place: ToolSurroundings) -> None:
     """Refuses device files and files that cannot be text."""
     name = str(arguments["file_path"])
     path = located(name, place)
@@ -66,7 +66,7 @@ def check_read(arguments: dict[str, Any], place: Workplace) -> None:
         )
 
 
-async def read(arguments: dict[str, Any], place: Workplace) -> ToolOutcome:
+async def read(arguments: dict[str, Any], place: ToolSurroundings) -> ToolOutcome:
     """Gives the lines of a file, or its picture, pages or cells."""
     path = located(str(arguments["file_path"]), place)
     data = _bytes_of(path, place)
@@ -79,7 +79,7 @@ async def read(arguments: dict[str, Any], place: Workplace) -> ToolOutcome:
     return _read_text(arguments, place, path, data)
 
 
-def _bytes_of(path: Path, place: Workplace) -> bytes:
+def _bytes_of(path: Path, place: ToolSurroundings) -> bytes:
     try:
         return path.read_bytes()
     except FileNotFoundError:
@@ -96,7 +96,9 @@ def _system_words(error: OSError, path: Path, action: str = "open") -> str:
     return f"{code}: {(error.strerror or '').lower()}, {action} '{path}'"
 
 
-def _read_text(arguments: dict[str, Any], place: Workplace, path: Path, data: bytes) -> ToolOutcome:
+def _read_text(
+    arguments: dict[str, Any], place: ToolSurroundings, path: Path, data: bytes
+) -> ToolOutcome:
     offset, limit = arguments.get("offset", 1), arguments.get("limit")
     if len(data) > MAX_BYTES and limit is None:
         raise _too_large(_size(len(data)), "size", _size(MAX_BYTES))
@@ -156,7 +158,7 @@ def _size(count: int) -> str:
     return f"{count} bytes" if unit == "bytes" else f"{amount:.1f}".removesuffix(".0") + unit
 
 
-def check_write(arguments: dict[str, Any], place: Workplace) -> None:
+def check_write(arguments: dict[str, Any], place: ToolSurroundings) -> None:
     """Refuses folders, files changed behind the model's back and notebooks it has not read."""
     name = str(arguments["file_path"])
     path = located(name, place)
@@ -176,7 +178,7 @@ def check_write(arguments: dict[str, Any], place: Workplace) -> None:
         raise refused(MODIFIED)
 
 
-async def write(arguments: dict[str, Any], place: Workplace) -> ToolOutcome:
+async def write(arguments: dict[str, Any], place: ToolSurroundings) -> ToolOutcome:
     """Makes a file or replaces what is in it."""
     name, content = str(arguments["file_path"]), str(arguments["content"])
     path = located(name, place)
@@ -191,7 +193,7 @@ async def write(arguments: dict[str, Any], place: Workplace) -> ToolOutcome:
     return ToolOutcome(content=said + CURRENT, result=_written(name, content, original))
 
 
-def _put(path: Path, place: Workplace, data: bytes) -> None:
+def _put(path: Path, place: ToolSurroundings, data: bytes) -> None:
     place.touched(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -213,7 +215,7 @@ def _written(name: str, content: str, original: str | None) -> dict[str, Any]:
     }
 
 
-def check_edit(arguments: dict[str, Any], place: Workplace) -> None:
+def check_edit(arguments: dict[str, Any], place: ToolSurroundings) -> None:
     """Refuses a change that cannot be made, in the CLI's words."""
     old, new = str(arguments["old_string"]), str(arguments["new_string"])
     path = located(str(arguments["file_path"]), place)
@@ -231,7 +233,7 @@ def check_edit(arguments: dict[str, Any], place: Workplace) -> None:
     _check_match(arguments, place, path, decoded(path.read_bytes()))
 
 
-def _check_match(arguments: dict[str, Any], place: Workplace, path: Path, text: str) -> None:
+def _check_match(arguments: dict[str, Any], place: ToolSurroundings, path: Path, text: str) -> None:
     old = str(arguments["old_string"])
     if not old:
         if text.strip():
@@ -259,7 +261,7 @@ def _actual(old: str, text: str) -> str | None:
     return text[at : at + len(old)] if at >= 0 else None
 
 
-async def edit(arguments: dict[str, Any], place: Workplace) -> ToolOutcome:
+async def edit(arguments: dict[str, Any], place: ToolSurroundings) -> ToolOutcome:
     """Replaces a string in a file, once or everywhere."""
     check_edit(arguments, place)
     name, everywhere = str(arguments["file_path"]), bool(arguments.get("replace_all"))
@@ -281,7 +283,7 @@ async def edit(arguments: dict[str, Any], place: Workplace) -> ToolOutcome:
     )
 
 
-def _knows(path: Path, place: Workplace) -> bool:
+def _knows(path: Path, place: ToolSurroundings) -> bool:
     seen = place.seen.get(path)
     return seen.whole if seen is not None else not path.exists()
 

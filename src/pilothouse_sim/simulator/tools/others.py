@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from pilothouse_sim.simulator.tools import bash
-from pilothouse_sim.simulator.tools.base import ToolFailure, ToolOutcome, Workplace, refused
+from pilothouse_sim.simulator.tools.base import ToolFailure, ToolOutcome, ToolSurroundings, refused
 from pilothouse_sim.simulator.tools.schemas import Issue, invalid
 
 __all__ = [
@@ -33,12 +33,12 @@ __all__ = [
 ]
 
 
-async def not_simulated(_: dict[str, Any], __: Workplace) -> ToolOutcome:
+async def not_simulated(_: dict[str, Any], __: ToolSurroundings) -> ToolOutcome:
     """Fails: nothing would come of the call."""
     raise ToolFailure("This is not simulated.")
 
 
-def check_task_stop(arguments: dict[str, Any], _: Workplace) -> None:
+def check_task_stop(arguments: dict[str, Any], _: ToolSurroundings) -> None:
     """Wants to know which task."""
     if not _task_of(arguments):
         raise refused("Missing required parameter: task_id")
@@ -48,19 +48,19 @@ def _task_of(arguments: dict[str, Any]) -> str:
     return str(arguments.get("task_id") or arguments.get("shell_id") or "")
 
 
-async def task_stop(arguments: dict[str, Any], place: Workplace) -> ToolOutcome:
+async def task_stop(arguments: dict[str, Any], place: ToolSurroundings) -> ToolOutcome:
     """Ends a task in the background."""
     result = await place.stop_task(_task_of(arguments))
     return ToolOutcome(content=msgspec.json.encode(result).decode(), result=result)
 
 
-def check_monitor(arguments: dict[str, Any], _: Workplace) -> None:
+def check_monitor(arguments: dict[str, Any], _: ToolSurroundings) -> None:
     """Wants one source of events."""
     if ("command" in arguments) == ("ws" in arguments):
         raise _custom("Monitor", "exactly one of command or ws")
 
 
-async def monitor(arguments: dict[str, Any], place: Workplace) -> ToolOutcome:
+async def monitor(arguments: dict[str, Any], place: ToolSurroundings) -> ToolOutcome:
     """Starts a command whose lines are events."""
     if "command" not in arguments:
         raise ToolFailure("This is not simulated.")
@@ -83,7 +83,7 @@ def _span(milliseconds: int) -> str:
     return f"{seconds // 60}m" if seconds % 60 == 0 and seconds else f"{seconds}s"
 
 
-async def report_findings(arguments: dict[str, Any], _: Workplace) -> ToolOutcome:
+async def report_findings(arguments: dict[str, Any], _: ToolSurroundings) -> ToolOutcome:
     """Takes a list of findings."""
     findings = cast("list[Any]", arguments["findings"])
     count = len(findings)
@@ -92,7 +92,7 @@ async def report_findings(arguments: dict[str, Any], _: Workplace) -> ToolOutcom
     return ToolOutcome(content=words, result={"count": count, **level, "findings": findings})
 
 
-async def list_agents(_: dict[str, Any], place: Workplace) -> ToolOutcome:
+async def list_agents(_: dict[str, Any], place: ToolSurroundings) -> ToolOutcome:
     """Knows of no other session."""
     own = place.session_id.replace("-", "")
     listing = (
@@ -102,7 +102,7 @@ async def list_agents(_: dict[str, Any], place: Workplace) -> ToolOutcome:
     return ToolOutcome(content=listing, result={"listing": listing, "sections": [], "notes": []})
 
 
-async def send_message(arguments: dict[str, Any], _: Workplace) -> ToolOutcome:
+async def send_message(arguments: dict[str, Any], _: ToolSurroundings) -> ToolOutcome:
     """Reaches nobody."""
     reason = f"o agent named '{arguments['to']}' is reachable."
     body = {
@@ -115,12 +115,12 @@ async def send_message(arguments: dict[str, Any], _: Workplace) -> ToolOutcome:
     )
 
 
-def check_skill(arguments: dict[str, Any], _: Workplace) -> None:
+def check_skill(arguments: dict[str, Any], _: ToolSurroundings) -> None:
     """Knows no skill."""
     raise refused(f"Unknown skill: {str(arguments['skill']).removeprefix('/')}")
 
 
-def check_cron_create(arguments: dict[str, Any], _: Workplace) -> None:
+def check_cron_create(arguments: dict[str, Any], _: ToolSurroundings) -> None:
     """Wants five fields."""
     if len(str(arguments["cron"]).split()) != 5:
         raise refused(
@@ -128,24 +128,24 @@ def check_cron_create(arguments: dict[str, Any], _: Workplace) -> None:
         )
 
 
-def check_cron_delete(arguments: dict[str, Any], _: Workplace) -> None:
+def check_cron_delete(arguments: dict[str, Any], _: ToolSurroundings) -> None:
     """Knows no job."""
     raise refused(f"No scheduled job with id '{arguments['id']}'")
 
 
-async def cron_list(_: dict[str, Any], __: Workplace) -> ToolOutcome:
+async def cron_list(_: dict[str, Any], __: ToolSurroundings) -> ToolOutcome:
     """Has no jobs."""
     return ToolOutcome(content="No scheduled jobs.", result={"jobs": []})
 
 
-async def schedule_wakeup(arguments: dict[str, Any], place: Workplace) -> ToolOutcome:
+async def schedule_wakeup(arguments: dict[str, Any], place: ToolSurroundings) -> ToolOutcome:
     """Never wakes anybody."""
     if not arguments.get("stop") and not ("delaySeconds" in arguments and "reason" in arguments):
         raise ToolFailure("`delaySeconds` and `reason` are required when `stop` is not true.")
     return await not_simulated(arguments, place)
 
 
-async def web_fetch(arguments: dict[str, Any], _: Workplace) -> ToolOutcome:
+async def web_fetch(arguments: dict[str, Any], _: ToolSurroundings) -> ToolOutcome:
     """Fetches nothing: the simulator has no network."""
     host = str(arguments["url"]).split("://", 1)[1].split("/", 1)[0].split(":", 1)[0]
     if "." not in host:
@@ -159,7 +159,7 @@ async def web_fetch(arguments: dict[str, Any], _: Workplace) -> ToolOutcome:
     )
 
 
-async def web_search(arguments: dict[str, Any], _: Workplace) -> ToolOutcome:
+async def web_search(arguments: dict[str, Any], _: ToolSurroundings) -> ToolOutcome:
     """Finds nothing: the simulator has no network."""
     began, query = time.monotonic(), str(arguments["query"])
     words = (
@@ -175,7 +175,7 @@ async def web_search(arguments: dict[str, Any], _: Workplace) -> ToolOutcome:
     return ToolOutcome(content=words, result=result)
 
 
-async def enter_worktree(_: dict[str, Any], __: Workplace) -> ToolOutcome:
+async def enter_worktree(_: dict[str, Any], __: ToolSurroundings) -> ToolOutcome:
     """Makes no worktree."""
     raise ToolFailure(
         "Cannot create a worktree: not in a git repository and no WorktreeCreate hooks are "
@@ -184,7 +184,7 @@ async def enter_worktree(_: dict[str, Any], __: Workplace) -> ToolOutcome:
     )
 
 
-def check_exit_worktree(_: dict[str, Any], __: Workplace) -> None:
+def check_exit_worktree(_: dict[str, Any], __: ToolSurroundings) -> None:
     """There is never one to leave."""
     raise refused(
         "No-op: there is no active EnterWorktree session to exit. This tool only operates on "
@@ -193,7 +193,7 @@ def check_exit_worktree(_: dict[str, Any], __: Workplace) -> None:
     )
 
 
-def check_workflow(arguments: dict[str, Any], _: Workplace) -> None:
+def check_workflow(arguments: dict[str, Any], _: ToolSurroundings) -> None:
     """Knows no workflow."""
     if not any(key in arguments for key in ("script", "name", "scriptPath", "resumeFromRunId")):
         raise _custom("Workflow", "Must provide script, name, scriptPath, or runId")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pilothouse_sim.simulator.tools.base import ToolOutcome, Workplace, refused
+from pilothouse_sim.simulator.tools.base import ToolOutcome, ToolSurroundings, refused
 
 __all__ = ["check_exit", "enter", "leave"]
 
@@ -22,18 +22,18 @@ _OUTSIDE = (
 )
 
 
-async def enter(_: dict[str, Any], __: Workplace) -> ToolOutcome:
+async def enter(_: dict[str, Any], __: ToolSurroundings) -> ToolOutcome:
     """Begins to plan."""
     return ToolOutcome(content=f"{_ENTERED}\n\n{_RULES}", result={"message": _ENTERED})
 
 
-def check_exit(_: dict[str, Any], place: Workplace) -> None:
+def check_exit(_: dict[str, Any], place: ToolSurroundings) -> None:
     """There is no plan to leave outside plan mode."""
     if place.mode != "plan":
         raise refused(_OUTSIDE)
 
 
-async def leave(arguments: dict[str, Any], place: Workplace) -> ToolOutcome:
+async def leave(arguments: dict[str, Any], place: ToolSurroundings) -> ToolOutcome:
     """Tells the model that the plan was approved, and as what."""
     file = place.plan_file
     written = file.read_text() if file is not None and file.exists() else None

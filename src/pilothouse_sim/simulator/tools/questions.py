@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from pilothouse_sim.simulator.tools.base import ToolOutcome, Workplace
+from pilothouse_sim.simulator.tools.base import ToolOutcome, ToolSurroundings
 from pilothouse_sim.simulator.tools.schemas import Issue, invalid, parameter
 
 __all__ = ["PARAMETERS", "check_questions", "run"]
@@ -30,7 +30,7 @@ PARAMETERS = {
 _UNIQUE = "Question texts must be unique, option labels must be unique within each question"
 
 
-def check_questions(arguments: dict[str, Any], _: Workplace) -> None:
+def check_questions(arguments: dict[str, Any], _: ToolSurroundings) -> None:
     """Refuses questions that nobody could tell apart."""
     questions = cast("list[dict[str, Any]]", arguments["questions"])
     texts = [question["question"] for question in questions]
@@ -40,7 +40,7 @@ def check_questions(arguments: dict[str, Any], _: Workplace) -> None:
         raise invalid("AskUserQuestion", [issue])
 
 
-async def run(arguments: dict[str, Any], _: Workplace) -> ToolOutcome:
+async def run(arguments: dict[str, Any], _: ToolSurroundings) -> ToolOutcome:
     """Tells the model what the person answered."""
     questions = cast("list[dict[str, Any]]", arguments["questions"])
     result: dict[str, Any] = {"questions": questions, "answers": arguments.get("answers") or {}}

@@ -14,14 +14,14 @@ from typing import Any, cast
 from msgspec import Struct
 
 from pilothouse_sim.simulator.tools import questions, schemas
-from pilothouse_sim.simulator.tools.base import Run, ToolFailure, ToolOutcome, Workplace
+from pilothouse_sim.simulator.tools.base import Run, ToolFailure, ToolOutcome, ToolSurroundings
 from pilothouse_sim.simulator.tools.command_lines import is_reading
 from pilothouse_sim.simulator.tools.schemas import Schema, parameter
 
 __all__ = [
     "LISTED",
     "TOOLS",
-    "Tool",
+    "BuiltinTool",
     "asked",
     "check",
     "find",
@@ -36,7 +36,7 @@ _LEVELS = ("low", "medium", "high", "xhigh", "max")
 _BLANKS = re.compile(r"[^\S\n]+$", re.MULTILINE)
 
 
-class Tool(Struct, frozen=True, kw_only=True):
+class BuiltinTool(Struct, frozen=True, kw_only=True):
     """One tool. What it does is imported when it is first called: start-up stays cheap."""
 
     name: str
@@ -55,17 +55,17 @@ class Tool(Struct, frozen=True, kw_only=True):
         """The arguments a permission handler sent back, in the tool's own types."""
         return schemas.validate_answer(self.name, self.schema, arguments)
 
-    def check(self, arguments: dict[str, Any], place: Workplace) -> None:
+    def check(self, arguments: dict[str, Any], place: ToolSurroundings) -> None:
         """Turns down a call that cannot run, before anybody is asked about it."""
         if self.checks:
             getattr(self._loaded(), self.checks)(arguments, place)
 
-    async def run(self, arguments: dict[str, Any], place: Workplace) -> ToolOutcome:
+    async def run(self, arguments: dict[str, Any], place: ToolSurroundings) -> ToolOutcome:
         """Does what was asked."""
         does: Run = getattr(self._loaded(), self.runs)
         return await does(arguments, place)
 
-    async def __call__(self, arguments: dict[str, Any], place: Workplace) -> ToolOutcome:
+    async def __call__(self, arguments: dict[str, Any], place: ToolSurroundings) -> ToolOutcome:
         """The same, so that a tool can stand for what it does."""
         return await self.run(arguments, place)
 
@@ -75,7 +75,7 @@ class Tool(Struct, frozen=True, kw_only=True):
 
 _FINDING = {"file": _NEEDED, "line": _NUMBER, "summary": _NEEDED, "failure_scenario": _NEEDED}
 _ALL = (
-    Tool(
+    BuiltinTool(
         name="Agent",
         module="others",
         runs="not_simulated",
@@ -90,7 +90,7 @@ _ALL = (
             "isolation": parameter("string", choices=("worktree", "remote")),
         },
     ),
-    Tool(
+    BuiltinTool(
         name="AskUserQuestion",
         module="questions",
         runs="run",
@@ -98,7 +98,7 @@ _ALL = (
         parallel=True,
         schema=questions.PARAMETERS,
     ),
-    Tool(
+    BuiltinTool(
         name="Bash",
         module="bash",
         runs="run",
@@ -111,22 +111,22 @@ _ALL = (
             "dangerouslyDisableSandbox": _TRUTH,
         },
     ),
-    Tool(
+    BuiltinTool(
         name="CronCreate",
         module="others",
         runs="not_simulated",
         checks="check_cron_create",
         schema={"cron": _NEEDED, "prompt": _NEEDED, "recurring": _TRUTH, "durable": _TRUTH},
     ),
-    Tool(
+    BuiltinTool(
         name="CronDelete",
         module="others",
         runs="not_simulated",
         checks="check_cron_delete",
         schema={"id": _NEEDED},
     ),
-    Tool(name="CronList", module="others", runs="cron_list", schema={}, parallel=True),
-    Tool(
+    BuiltinTool(name="CronList", module="others", runs="cron_list", schema={}, parallel=True),
+    BuiltinTool(
         name="Edit",
         module="files",
         runs="edit",
@@ -138,14 +138,14 @@ _ALL = (
             "replace_all": _TRUTH,
         },
     ),
-    Tool(name="EnterPlanMode", module="plan_mode", runs="enter", schema={}, parallel=True),
-    Tool(
+    BuiltinTool(name="EnterPlanMode", module="plan_mode", runs="enter", schema={}, parallel=True),
+    BuiltinTool(
         name="EnterWorktree",
         module="others",
         runs="enter_worktree",
         schema={"name": _TEXT, "path": _TEXT},
     ),
-    Tool(
+    BuiltinTool(
         name="ExitPlanMode",
         module="plan_mode",
         runs="leave",
@@ -153,7 +153,7 @@ _ALL = (
         parallel=True,
         schema={"allowedPrompts": parameter("array"), "*": parameter("any")},
     ),
-    Tool(
+    BuiltinTool(
         name="ExitWorktree",
         module="others",
         runs="not_simulated",
@@ -163,14 +163,14 @@ _ALL = (
             "discard_changes": _TRUTH,
         },
     ),
-    Tool(
+    BuiltinTool(
         name="ListAgents",
         module="others",
         runs="list_agents",
         parallel=True,
         schema={"channel": _TEXT, "q": _TEXT},
     ),
-    Tool(
+    BuiltinTool(
         name="Monitor",
         module="others",
         runs="monitor",
@@ -182,7 +182,7 @@ _ALL = (
             "ws": parameter("object"),
         },
     ),
-    Tool(
+    BuiltinTool(
         name="NotebookEdit",
         module="documents",
         runs="notebook_edit",
@@ -195,7 +195,7 @@ _ALL = (
             "edit_mode": parameter("string", choices=("replace", "insert", "delete")),
         },
     ),
-    Tool(
+    BuiltinTool(
         name="Read",
         module="files",
         runs="read",
@@ -209,7 +209,7 @@ _ALL = (
             "allow_large": _TRUTH,
         },
     ),
-    Tool(
+    BuiltinTool(
         name="ReportFindings",
         module="others",
         runs="report_findings",
@@ -219,7 +219,7 @@ _ALL = (
             "findings": parameter("array", required=True, fields=_FINDING, most=32),
         },
     ),
-    Tool(
+    BuiltinTool(
         name="ScheduleWakeup",
         module="others",
         runs="schedule_wakeup",
@@ -231,7 +231,7 @@ _ALL = (
             "noop": _TRUTH,
         },
     ),
-    Tool(
+    BuiltinTool(
         name="SendMessage",
         module="others",
         runs="send_message",
@@ -246,14 +246,14 @@ _ALL = (
             "content": _TEXT,
         },
     ),
-    Tool(
+    BuiltinTool(
         name="Skill",
         module="others",
         runs="not_simulated",
         checks="check_skill",
         schema={"skill": _NEEDED, "args": _TEXT},
     ),
-    Tool(
+    BuiltinTool(
         name="TaskStop",
         module="others",
         runs="task_stop",
@@ -261,7 +261,7 @@ _ALL = (
         parallel=True,
         schema={"task_id": _TEXT, "shell_id": _TEXT},
     ),
-    Tool(
+    BuiltinTool(
         name="WebFetch",
         module="others",
         runs="web_fetch",
@@ -272,7 +272,7 @@ _ALL = (
             "offset": _NUMBER,
         },
     ),
-    Tool(
+    BuiltinTool(
         name="WebSearch",
         module="others",
         runs="web_search",
@@ -283,7 +283,7 @@ _ALL = (
             "blocked_domains": parameter("array"),
         },
     ),
-    Tool(
+    BuiltinTool(
         name="Workflow",
         module="others",
         runs="not_simulated",
@@ -298,7 +298,7 @@ _ALL = (
             "resumeFromRunId": _TEXT,
         },
     ),
-    Tool(
+    BuiltinTool(
         name="Write",
         module="files",
         runs="write",
@@ -306,7 +306,7 @@ _ALL = (
         schema={"file_path": _NEEDED, "content": _NEEDED},
     ),
 )
-TOOLS: dict[str, Tool] = {tool.name: tool for tool in _ALL}
+TOOLS: dict[str, BuiltinTool] = {tool.name: tool for tool in _ALL}
 LISTED: tuple[str, ...] = tuple("Task" if tool.name == "Agent" else tool.name for tool in _ALL)
 """The names in system/init, in its order: the sub-agents' tool is listed by its old name."""
 _ALIASES = {"Task": "Agent"}
@@ -319,7 +319,7 @@ _GONE = {
 _DISABLED = ("PushNotification", "RemoteTrigger", "TodoWrite")
 
 
-def find(name: str) -> Tool:
+def find(name: str) -> BuiltinTool:
     """The tool a call names; raises ToolFailure when there is none."""
     tool = TOOLS.get(_ALIASES.get(name, name))
     if tool is not None:
@@ -356,7 +356,7 @@ def validate(
     return tool.validate(arguments)
 
 
-def check(name: str, arguments: dict[str, Any], place: Workplace) -> None:
+def check(name: str, arguments: dict[str, Any], place: ToolSurroundings) -> None:
     """Turns down a call that cannot run, before anybody is asked about it."""
     find(name).check(arguments, place)
 
@@ -369,7 +369,7 @@ def is_concurrency_safe(name: str, arguments: dict[str, Any]) -> bool:
     return tool is not None and tool.parallel
 
 
-def shown(name: str, arguments: dict[str, Any], place: Workplace) -> dict[str, Any]:
+def shown(name: str, arguments: dict[str, Any], place: ToolSurroundings) -> dict[str, Any]:
     """A call's input as the assistant line gives it: the CLI tidies up what the model wrote."""
     try:
         fitted = find(name).validate(arguments)
@@ -392,7 +392,7 @@ def shown(name: str, arguments: dict[str, Any], place: Workplace) -> dict[str, A
             return fitted
 
 
-def _shown_edit(fitted: dict[str, Any], place: Workplace) -> dict[str, Any]:
+def _shown_edit(fitted: dict[str, Any], place: ToolSurroundings) -> dict[str, Any]:
     from pilothouse_sim.simulator.tools.seen_files import located
 
     exists = located(str(fitted["file_path"]), place).exists()
@@ -418,7 +418,7 @@ def _without(arguments: dict[str, Any], key: str) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if name != key}
 
 
-def asked(name: str, arguments: dict[str, Any], place: Workplace) -> dict[str, Any]:
+def asked(name: str, arguments: dict[str, Any], place: ToolSurroundings) -> dict[str, Any]:
     """A call's input as the client is asked about it: paths in full, defaults filled in."""
     from pilothouse_sim.simulator.tools.seen_files import located
 

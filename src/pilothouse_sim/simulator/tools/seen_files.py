@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pilothouse_sim.simulator.tools.base import SeenFile, Workplace
+from pilothouse_sim.simulator.tools.base import SeenFile, ToolSurroundings
 
 __all__ = ["MODIFIED", "UNREAD", "decoded", "is_stale", "located", "missing", "see"]
 
@@ -16,14 +16,14 @@ MODIFIED = (
 UNREAD = "File has not been read yet. Read it first before writing to it."
 
 
-def located(name: str, place: Workplace) -> Path:
+def located(name: str, place: ToolSurroundings) -> Path:
     """The file a tool's path means."""
     if name == "~" or name.startswith("~/"):
         return Path(os.path.normpath(place.home / name[2:]))
     return Path(os.path.normpath(place.cwd / name))
 
 
-def missing(path: Path, place: Workplace) -> str:
+def missing(path: Path, place: ToolSurroundings) -> str:
     """What the CLI says of a file that is not there."""
     words = f"File does not exist. Note: your current working directory is {place.cwd}."
     similar = _similar(path)
@@ -48,12 +48,12 @@ def decoded(data: bytes) -> str:
     return words.replace("\r\n", "\n")
 
 
-def see(path: Path, place: Workplace, text: str, *, whole: bool = True) -> None:
+def see(path: Path, place: ToolSurroundings, text: str, *, whole: bool = True) -> None:
     """Remembers a file as the model now knows it."""
     place.seen[path] = SeenFile(text, path.stat().st_mtime_ns, whole)
 
 
-def is_stale(path: Path, place: Workplace) -> bool:
+def is_stale(path: Path, place: ToolSurroundings) -> bool:
     """Whether a file the model has seen was changed by somebody else."""
     seen = place.seen.get(path)
     if seen is None or path.stat().st_mtime_ns <= seen.mtime:
