@@ -23,7 +23,7 @@ from pilothouse.client.options import Options
 from pilothouse.doors.door import Doors
 from pilothouse.doors.runners import Runners
 from pilothouse.engine import life, session
-from pilothouse.engine.carriage import Carriage
+from pilothouse.engine.door_routes import DoorRoutes
 from pilothouse.engine.engine import SessionEngine
 from pilothouse.engine.session import Session
 from pilothouse.errors import JournalError
@@ -45,7 +45,7 @@ class RelayedStage(Stage):
         """Those that live, by run."""
         self.runs: dict[str, PlayedRelay] = {}
         """All there have been."""
-        self.carriage: Carriage
+        self.routes: DoorRoutes
         self.local: PlayedRelays
         self._wires: set[Wire] = set()
         self._kept: asyncio.Future[None] | None = None
@@ -96,11 +96,11 @@ class RelayedStage(Stage):
         local: Any = PlayedRelays(self)
         self.local = local
         cli = Path("claude")
-        self.carriage = Carriage(
+        self.routes = DoorRoutes(
             journal, doors, local, runners, KEYRING, cli=cli, env={}, last_will=3600.0
         )
         self.engine = await SessionEngine.open(
-            settings, journal=journal, make_client=_client, simulated=True, passages=self.carriage
+            settings, journal=journal, make_client=_client, simulated=True, routes=self.routes
         )
         self._before = {
             queued.id
@@ -118,7 +118,7 @@ class RelayedStage(Stage):
         if self.is_down:
             return
         async with asyncio.timeout(DEADLINE):
-            await self.carriage.aclose()
+            await self.routes.aclose()
             await self.engine.aclose()
             self._shut(delivers=True)
             await self._finish_visits()
@@ -132,7 +132,7 @@ class RelayedStage(Stage):
         """
         if self.is_down:
             return
-        old, carriage = self.engine, self.carriage
+        old, routes = self.engine, self.routes
         self._leave_copy()
         self.local.is_dead = True
         old.services.is_closing = True
@@ -143,11 +143,11 @@ class RelayedStage(Stage):
         for verb in self._verbs:
             verb.cancel()
         # The ghost must not wait for what never comes.
-        for passage in list(carriage._passages.values()):
-            passage.lost("its engine was killed")
+        for route in list(routes._routes.values()):
+            route.lost("its engine was killed")
         await self._part()
         async with asyncio.timeout(DEADLINE):
-            await carriage.aclose()
+            await routes.aclose()
             await old.aclose()
             await self._finish_verbs()
             await self._finish_visits()
@@ -287,12 +287,12 @@ def _rests(one: Session) -> bool:
     """Whether neither the session nor its client does anything but wait for people."""
     if one._starting is not None or one._closing is not None:
         return False
-    client, asking = one._client, one._asking
-    if client is None or asking is None:
+    client, asks = one._client, one._asks
+    if client is None or asks is None:
         return True
     channel: Any = client._channel
     transport = channel._transport
-    waiting = [each for each in asking._waiting.values() if not each.done()]
+    waiting = [each for each in asks._waiting.values() if not each.done()]
     return (
         not channel._waiters
         and not channel._flushing

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.engine import scribe
+from pilothouse.engine import recorder
 from pilothouse_sim.plugin import SimulatedCLIMaker
 from tests.engine.conftest import housing
 
@@ -15,7 +15,7 @@ from tests.engine.conftest import housing
 async def test_lines_that_failed_on_their_way_to_the_journal_come_again(
     simulated_cli: SimulatedCLIMaker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    are_strict, failed = scribe.are_strict, list[int]()
+    are_strict, failed = recorder.are_strict, list[int]()
 
     def failing(lines: Sequence[bytes]) -> bool:
         if not failed and any(b'"result"' in line for line in lines):
@@ -23,7 +23,7 @@ async def test_lines_that_failed_on_their_way_to_the_journal_come_again(
             raise MemoryError
         return are_strict(lines)
 
-    monkeypatch.setattr(scribe, "are_strict", failing)
+    monkeypatch.setattr(recorder, "are_strict", failing)
     async with housing(simulated_cli, tmp_path, "relay") as house:
         it = await house("One.")
         session_id = await it.start()

@@ -23,7 +23,8 @@ from pilothouse.api.answers import (
     RevisePlan,
 )
 from pilothouse.api.contract import Ask, Asked, Fork, Question, Say
-from pilothouse.engine import asking, guests, hosting
+from pilothouse.engine import ask_handler as asks
+from pilothouse.engine import guests, hosting
 from pilothouse.engine.engine import SessionEngine
 from pilothouse.engine.policy import Decision
 from pilothouse.errors import (
@@ -78,7 +79,7 @@ class Guest:
     def __init__(self, house: House, session_id: str | None = None) -> None:
         self.house = house
         self.session_id = session_id or str(uuid.uuid4())
-        self.asking: asyncio.Task[Asked] | None = None
+        self.asks: asyncio.Task[Asked] | None = None
 
     def request(self, name: str = "Bash", /, **more: Any) -> Ask:
         given: dict[str, Any] = {
@@ -111,8 +112,8 @@ async def settled(engine: SessionEngine, question: Question) -> Question:
 
 def later(monkeypatch: pytest.MonkeyPatch, engine: SessionEngine, seconds: float) -> None:
     """Set the engine's clock on."""
-    clock = engine.scribe.clock
-    monkeypatch.setattr(engine.scribe, "clock", lambda: clock() + int(seconds * 1000))
+    clock = engine.recorder.clock
+    monkeypatch.setattr(engine.recorder, "clock", lambda: clock() + int(seconds * 1000))
 
 
 def thoughtful(
@@ -140,7 +141,7 @@ async def elsewhere(it: House, **flags: Any) -> str:
     return session_id
 
 
-# Asking
+# AskHandler
 
 
 async def test_an_ask_is_a_question_that_anybody_answers(inn: Housing) -> None:
@@ -261,13 +262,13 @@ async def test_what_a_guest_asks_is_looked_at_beside_the_loop(
     inn: Housing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = await inn()
-    pose, threads = asking.pose, list[int]()
+    pose, threads = asks.pose, list[int]()
 
     def posed(*args: Any, **more: Any) -> Question:
         threads.append(threading.get_ident())
         return pose(*args, **more)
 
-    monkeypatch.setattr(asking, "pose", posed)
+    monkeypatch.setattr(asks, "pose", posed)
     await Guest(it).opened()
     assert threads
     assert threading.get_ident() not in threads
@@ -495,11 +496,11 @@ async def test_a_guest_that_leaves_while_the_policy_decides_leaves_no_open_quest
     it = await inn()
     thinking, let_go = thoughtful(monkeypatch, it.engine)
     guest = Guest(it)
-    asking = asyncio.create_task(guest.ask())
+    asks = asyncio.create_task(guest.ask())
     assert await asyncio.to_thread(thinking.wait, DEADLINE)
-    asking.cancel()
+    asks.cancel()
     # Longer than a lease: nothing is open yet that could be withdrawn.
-    await asyncio.wait([asking])
+    await asyncio.wait([asks])
     await asyncio.to_thread(let_go.wait, 10 * guests.LEASE_S)
     assert await it.engine.questions(state="any") == []
     after = it.engine.journal.last
@@ -567,7 +568,7 @@ async def test_a_guest_that_asks_nothing_for_long_is_there_while_its_transcript_
     it.engine = engine = await it.another(state_dir=str(it.folder / "other"))
     later(monkeypatch, engine, 3600)
     [transcript] = (it.cli.home / ".claude/projects").glob(f"*/{session_id}.jsonl")
-    before, now = transcript.stat().st_mtime, engine.scribe.clock() / 1000
+    before, now = transcript.stat().st_mtime, engine.recorder.clock() / 1000
     os.utime(transcript, (now, now))
     with pytest.raises(NotNow, match=r"transcript .* was written within the last 45 s"):
         await it.say(session_id, "more")
@@ -588,7 +589,7 @@ async def test_a_guest_in_a_session_of_ours_is_there_while_its_transcript_grows(
     engine = await it.open()
     later(monkeypatch, engine, 3600)
     [transcript] = (it.cli.home / ".claude/projects").glob(f"*/{session_id}.jsonl")
-    before, now = transcript.stat().st_mtime, engine.scribe.clock() / 1000
+    before, now = transcript.stat().st_mtime, engine.recorder.clock() / 1000
     os.utime(transcript, (now, now))
     with pytest.raises(NotNow, match="transcript"):
         await it.say(session_id, "more")
@@ -747,11 +748,11 @@ async def test_a_guest_asks_over_http(inn: Housing, monkeypatch: pytest.MonkeyPa
         served(make_app(it.engine)) as address,
         aclosing(RemoteEngine(address, TOKEN)) as remote,
     ):
-        asking = asyncio.create_task(remote.ask(guest.request()))
+        asks = asyncio.create_task(remote.ask(guest.request()))
         question = await it.asked(await began(it, guest))
         await remote.answer(question.id, Allow())
         allowed = {"behavior": "allow", "updatedInput": {"command": "make"}}
-        assert (await asking).response == allowed
+        assert (await asks).response == allowed
         leaving = asyncio.create_task(remote.ask(guest.request(tool_use_id="toolu_2")))
         question = await it.asked(guest.session_id)
         monkeypatch.setattr(guests, "LEASE_S", 0.01)

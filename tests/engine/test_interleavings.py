@@ -189,9 +189,9 @@ class Steps:
 
     def expire(self, pick: int) -> None:
         def expire(question: Question) -> None:
-            asking = self.stage.session(question.session_id)._asking
-            if asking is not None:
-                self.stage.call(asking._expire(question.id))
+            asks = self.stage.session(question.session_id)._asks
+            if asks is not None:
+                self.stage.call(asks._expire(question.id))
 
         self._question(pick, expire)
 

@@ -67,11 +67,11 @@ async def test_an_answer_that_no_cli_has_heard_is_given_after_the_restart(relaye
     it = await relayed(TOUCH, "I see.")
     session_id = await it.start()
     question = await it.asked(session_id)
-    asking = it.engine.sessions[session_id].asking
-    assert asking is not None
+    asks = it.engine.sessions[session_id].asks
+    assert asks is not None
     # As if the engine had died between keeping the answer and giving it.
-    asking.leave()
-    asking.give = lambda *_: None  # type: ignore[method-assign]
+    asks.leave()
+    asks.give = lambda *_: None  # type: ignore[method-assign]
     await it.engine.answer(question.id, Deny(reason="not today"))
     await reopened(it)
     status = await it.until(session_id, "done")

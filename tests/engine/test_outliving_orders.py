@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from pilothouse.api.answers import ClearContext, Deny
 from pilothouse.api.contract import Event, Question
-from pilothouse.engine.mail import Mail
+from pilothouse.engine.run_ledger import RunLedger
 from pilothouse.errors import JournalError
 from pilothouse.journal.sqlite import SqliteJournal
 from tests.engine.auditing import audit
@@ -260,7 +260,7 @@ async def test_nothing_is_kept_for_a_cli_that_died_while_no_engine_ran() -> None
 
 async def test_what_comes_when_the_journal_is_closed_is_not_kept_and_nothing_breaks() -> None:
     journal = await SqliteJournal.open(None)
-    mail = Mail(journal, "a-session", "a-run")
+    mail = RunLedger(journal, "a-session", "a-run")
     await journal.aclose()
     assert isinstance(mail.kept().exception(), JournalError)
     mail.taken(1)

@@ -44,7 +44,7 @@ async def resting(stage: Stage) -> tuple[str, PlayedCLI]:
     return session_id, cli
 
 
-async def asking(stage: Stage, kind: str = "tool") -> tuple[Question, PlayedCLI, str]:
+async def asks(stage: Stage, kind: str = "tool") -> tuple[Question, PlayedCLI, str]:
     """A question, the CLI that waits for the answer, and its request."""
     _, cli = await working(stage)
     request_id = cli.want(kind)
@@ -109,7 +109,7 @@ def commits_held(stage: Stage) -> Iterator[None]:
 async def test_an_answer_and_a_withdrawal_at_once_close_the_question_once(
     stage: Stage, delay: int
 ) -> None:
-    question, cli, request_id = await asking(stage)
+    question, cli, request_id = await asks(stage)
     answer = stage.call(stage.answer(question.id, Deny(reason=mark())))
     await turns_of_the_loop(delay)
     cli.take_back(request_id)
@@ -123,8 +123,8 @@ async def test_an_answer_and_a_withdrawal_at_once_close_the_question_once(
 async def test_an_answer_and_an_expiry_at_once_give_the_cli_one_of_them(
     stage: Stage, first: str
 ) -> None:
-    question, cli, request_id = await asking(stage)
-    clock: Any = stage.session(question.session_id)._asking
+    question, cli, request_id = await asks(stage)
+    clock: Any = stage.session(question.session_id)._asks
     if first == "expiry":
         stage.call(clock._expire(question.id))
     answer = stage.call(stage.answer(question.id, Deny(reason=mark())))
@@ -137,7 +137,7 @@ async def test_an_answer_and_an_expiry_at_once_give_the_cli_one_of_them(
 
 
 async def test_of_two_answers_in_one_turn_of_the_loop_one_counts(stage: Stage) -> None:
-    question, cli, request_id = await asking(stage)
+    question, cli, request_id = await asks(stage)
     yes, no = Allow(input={"command": mark()}), Deny(reason=mark())
     told = await settled(
         stage, *(stage.call(stage.answer(question.id, each)) for each in (yes, no, yes))
@@ -148,7 +148,7 @@ async def test_of_two_answers_in_one_turn_of_the_loop_one_counts(stage: Stage) -
 
 
 async def test_a_caller_that_leaves_does_not_take_its_answer_along(stage: Stage) -> None:
-    question, cli, request_id = await asking(stage)
+    question, cli, request_id = await asks(stage)
     answer = stage.call(stage.answer(question.id, Deny(reason=mark())))
     await until(lambda: not stage.questions)
     answer.cancel()
@@ -159,7 +159,7 @@ async def test_a_caller_that_leaves_does_not_take_its_answer_along(stage: Stage)
 async def test_an_answer_whose_cli_dies_before_it_is_kept_is_told_to_the_session(
     stage: Stage,
 ) -> None:
-    question, cli, _ = await asking(stage)
+    question, cli, _ = await asks(stage)
     with commits_held(stage):
         answer = stage.call(stage.answer(question.id, Deny(reason=mark())))
         await until(lambda: not stage.questions)
@@ -173,7 +173,7 @@ async def test_an_answer_whose_cli_dies_before_it_is_kept_is_told_to_the_session
 async def test_an_answer_whose_session_is_stopped_meanwhile_does_not_resume_it(
     stage: Stage,
 ) -> None:
-    question, cli, _ = await asking(stage)
+    question, cli, _ = await asks(stage)
     with commits_held(stage):
         answer = stage.call(stage.answer(question.id, Deny(reason=mark())))
         await until(lambda: not stage.questions)
@@ -185,7 +185,7 @@ async def test_an_answer_whose_session_is_stopped_meanwhile_does_not_resume_it(
 
 
 async def test_a_decision_that_two_wait_to_give_is_made_once(stage: Stage) -> None:
-    question, cli, _ = await asking(stage)
+    question, cli, _ = await asks(stage)
     cli.die(signal=9)
     await stage.settle()
     session_id = question.session_id
@@ -210,7 +210,7 @@ async def test_a_decision_that_two_wait_to_give_is_made_once(stage: Stage) -> No
 
 
 async def test_the_context_is_cleared_once(stage: Stage) -> None:
-    question, _, _ = await asking(stage, "plan")
+    question, _, _ = await asks(stage, "plan")
     clear = ClearContext(plan=mark())
     told = await settled(stage, *(stage.call(stage.answer(question.id, clear)) for _ in range(2)))
     again = await stage.answer(question.id, clear)
@@ -221,7 +221,7 @@ async def test_the_context_is_cleared_once(stage: Stage) -> None:
 
 
 async def test_an_answer_that_cannot_be_kept_never_reaches_the_cli(stage: Stage) -> None:
-    question, cli, request_id = await asking(stage)
+    question, cli, request_id = await asks(stage)
     break_journal(stage)
     with pytest.raises(JournalError, match="disk is full"):
         await stage.answer(question.id, Allow(input={"command": mark()}))
@@ -232,7 +232,7 @@ async def test_an_answer_that_cannot_be_kept_never_reaches_the_cli(stage: Stage)
 
 
 async def test_an_engine_whose_journal_failed_still_ends_its_clis(stage: Stage) -> None:
-    _, cli, _ = await asking(stage)
+    _, cli, _ = await asks(stage)
     break_journal(stage)
     with pytest.raises(JournalError):
         await stage.say(cli.session_id)

@@ -24,7 +24,7 @@ from pilothouse.api.records import (
     decode_record,
     storable,
 )
-from pilothouse.engine.facts import AT_REST, decode_facts
+from pilothouse.engine.snapshot import AT_REST, decode_facts
 from pilothouse.engine.view import View, record_of
 from pilothouse.journal.contract import Snapshot
 from pilothouse.protocol import decode

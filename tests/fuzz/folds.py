@@ -18,7 +18,7 @@ from pilothouse.client.elicitation import ElicitationRequest
 from pilothouse.client.permissions import as_request
 from pilothouse.engine.output import EndedTools, lines_of
 from pilothouse.engine.questions import pose
-from pilothouse.engine.scribe import Scribe
+from pilothouse.engine.recorder import Recorder
 from pilothouse.engine.view import View
 from pilothouse.journal.contract import Changes, Draft, Posted
 from pilothouse.protocol import (
@@ -69,9 +69,9 @@ class Fold:
         self.journal = Drafts()
         self.view = View("3f1c8a52-0000-4000-8000-000000000002")
         self._clock = itertools.count(1_700_000_000_000)
-        self._scribe = Scribe(cast("Any", self.journal), clock=lambda: next(self._clock))
+        self._recorder = Recorder(cast("Any", self.journal), clock=lambda: next(self._clock))
         self._connection = Connection(Role.CLIENT)
-        self._scribe.write(
+        self._recorder.write(
             self.view,
             SessionStarted(cwd=CWD),
             PromptSaid(id=PROMPT, content="go"),
@@ -85,7 +85,7 @@ class Fold:
         self._connection.receive_data(data)
         events = self._connection.events()
         plain = [plain for each in events if (plain := as_plain(each)) is not None]
-        self._scribe.lines(self.view, plain, set(map(type, plain)))
+        self._recorder.lines(self.view, plain, set(map(type, plain)))
         for event in events:
             if isinstance(event, RequestReceived):
                 self._pose(event)
@@ -109,7 +109,7 @@ class Fold:
             expires_at=None,
             bypass_allowed=False,
         )
-        self._scribe.write(view, QuestionOpened(question=question))
+        self._recorder.write(view, QuestionOpened(question=question))
 
     @property
     def entries(self) -> list[Entry]:

@@ -118,7 +118,7 @@ class Harbour(Server):
         await self.clean()
         assert not self.decoy.exists(), "the server's own CLI was run"
 
-    # Asking it
+    # AskHandler it
 
     async def start(self, machine: str, cwd: Path, prompt: str = "go", **options: Any) -> str:
         wanted = SessionOptions(machine=machine, **options)

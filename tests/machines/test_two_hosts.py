@@ -76,8 +76,8 @@ class Voyage:
 
     async def said_to_ask(self, count: int) -> None:
         """Once the CLI has asked so often; nobody may have heard it yet."""
-        asking = b'"can_use_tool"'
-        await until(lambda: sum(asking in line for line in self.said.lines()) >= count)
+        asks = b'"can_use_tool"'
+        await until(lambda: sum(asks in line for line in self.said.lines()) >= count)
 
     async def check_lines(self, session_id: str, *kinds: str) -> list[bytes]:
         """The journal comes to have what the CLI wrote: every line once and in order."""
@@ -221,10 +221,10 @@ async def two_sessions(it: Voyage) -> tuple[str, str]:
     """One that has done its work, and one in the middle of a turn with a question open."""
     done = await it.start("one")
     await it.harbour.until(done, "done")
-    asking = await it.start("two")
-    await it.harbour.asked(asking)
-    assert all([it.is_there(await it.harbour.engine.status(each)) for each in (done, asking)])
-    return done, asking
+    asks = await it.start("two")
+    await it.harbour.asked(asks)
+    assert all([it.is_there(await it.harbour.engine.status(each)) for each in (done, asks)])
+    return done, asks
 
 
 async def vanish(it: Voyage, *sessions: str) -> None:
@@ -239,11 +239,11 @@ async def vanish(it: Voyage, *sessions: str) -> None:
         assert waiting.detail == f"{NAMED}, which is lost"
 
 
-async def check_ended(it: Voyage, done: str, asking: str, why: str) -> None:
+async def check_ended(it: Voyage, done: str, asks: str, why: str) -> None:
     """Both are over, and the one that was at work says why."""
-    status = await it.harbour.until(asking, "error")
+    status = await it.harbour.until(asks, "error")
     assert why in str(status.reason)
-    [question] = await it.harbour.records(asking, "question.closed")
+    [question] = await it.harbour.records(asks, "question.closed")
     assert question["state"] == "withdrawn"
     status = await it.harbour.when(done, lambda status: not status.live)
     assert (status.state, status.machine) == ("done", "b")
@@ -269,8 +269,8 @@ async def test_a_host_that_is_gone_for_good_is_told_and_its_sessions_end(
     # A CLI whose host goes may tell the model so, and ask once more.
     it = await voyage(lambda: simulated_cli(branches=BRANCHES, strict=False))
     harbour, engine = it.harbour, it.harbour.engine
-    done, asking = await two_sessions(it)
-    await vanish(it, done, asking)
+    done, asks = await two_sessions(it)
+    await vanish(it, done, asks)
 
     stopped = await engine.stop(done)
     assert (stopped.state, stopped.was_live) == ("done", True)
@@ -279,14 +279,14 @@ async def test_a_host_that_is_gone_for_good_is_told_and_its_sessions_end(
     # It is as lost for the next server, which does not wait for as long.
     await harbour.kill()
     await harbour.open(PILOTHOUSE_LAST_WILL_S="1")
-    await check_ended(it, done, asking, f"{NAMED} has been gone for 1 s")
-    await engine.say(asking, Say(content="anybody there"))
-    status = await harbour.when(asking, lambda status: "runner is lost" in str(status.reason))
+    await check_ended(it, done, asks, f"{NAMED} has been gone for 1 s")
+    await engine.say(asks, Say(content="anybody there"))
+    status = await harbour.when(asks, lambda status: "runner is lost" in str(status.reason))
     assert [each.text for each in status.queued] == ["anybody there"]
 
     it.hosts.cable.plug()
     await it.machine.open("b")
-    await check_resumed(it, asking)
+    await check_resumed(it, asks)
 
 
 @pytest.mark.slow
@@ -294,10 +294,10 @@ async def test_a_host_that_comes_back_without_its_sessions_ends_them_and_takes_t
     voyage: Voyaging, simulated_cli: SimulatedCLIMaker
 ) -> None:
     it = await voyage(lambda: simulated_cli(branches=BRANCHES))
-    done, asking = await two_sessions(it)
-    await vanish(it, done, asking)
+    done, asks = await two_sessions(it)
+    await vanish(it, done, asks)
     it.hosts.cable.plug()
     await it.machine.open("b")
-    await check_ended(it, done, asking, "the runner b came back without it")
-    await it.harbour.engine.say(asking, Say(content="anybody there"))
-    await check_resumed(it, asking)
+    await check_ended(it, done, asks, "the runner b came back without it")
+    await it.harbour.engine.say(asks, Say(content="anybody there"))
+    await check_resumed(it, asks)

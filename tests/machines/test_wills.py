@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from pilothouse.doors.runners import Runners
-from pilothouse.engine.carriage import Carriage
+from pilothouse.engine.door_routes import DoorRoutes
 from tests.doors.peers import arrive, roster_file
 
 WILL = 0.05
 DEADLINE = 20.0
 
 
-class Passage:
+class Route:
     """A relay that is there or not, as told, each time somebody looks."""
 
     machine = "b"
@@ -36,41 +36,41 @@ class Passage:
             return await self.lost_because
 
 
-def carriage_of(runners: Runners, *passages: Passage) -> Carriage:
-    """The part of a carriage that looks after machines."""
+def routes_to(runners: Runners, *known: Route) -> DoorRoutes:
+    """The part of door routes that looks after machines."""
     unused: Any = None
-    carriage = Carriage(
+    routes = DoorRoutes(
         *(unused, unused, unused, runners, unused), cli=unused, env={}, last_will=WILL
     )
-    known: Any = {str(number): each for number, each in enumerate(passages)}
-    carriage._passages.update(known)
-    return carriage
+    by_run: Any = {str(number): each for number, each in enumerate(known)}
+    routes._routes.update(by_run)
+    return routes
 
 
 async def test_a_relay_that_stays_away_as_long_as_its_will_says_is_given_up(tmp_path: Path) -> None:
     runners = Runners(roster_file(tmp_path), lost_after=0)
-    gone, connecting, leaving = Passage(False), Passage(False, True), Passage(True, False)
-    carriage = carriage_of(runners, gone, connecting, leaving)
+    gone, connecting, leaving = Route(False), Route(False, True), Route(True, False)
+    routes = routes_to(runners, gone, connecting, leaving)
     async with await arrive(runners, runners.add("b")):
         pass
     assert await gone.given_up() == f"the machine b has been gone for {WILL:g} s"
     # One that was there at the first look is looked at again.
     await leaving.given_up()
     assert not connecting.lost_because.done()
-    await carriage.aclose()
+    await routes.aclose()
 
 
 async def test_nothing_is_given_up_while_the_runner_is_there(tmp_path: Path) -> None:
     runners = Runners(roster_file(tmp_path), lost_after=0)
-    given_up, kept = Passage(False), Passage(False)
-    carriage = carriage_of(runners, given_up)
+    given_up, kept = Route(False), Route(False)
+    routes = routes_to(runners, given_up)
     token = runners.add("b")
     async with await arrive(runners, token):
         pass
     await given_up.given_up()
     known: Any = {"kept": kept}
-    carriage._passages.update(known)
+    routes._routes.update(known)
     async with await arrive(runners, token):
-        assert not carriage._wills
+        assert not routes._wills
         assert not kept.lost_because.done()
-    await carriage.aclose()
+    await routes.aclose()

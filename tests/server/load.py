@@ -63,7 +63,7 @@ class Fact(NamedTuple):
 
 
 class Load:
-    """Clients ask while `asking` lets them, and note here what they learn."""
+    """Clients ask while `asks` lets them, and note here what they learn."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -80,7 +80,7 @@ class Load:
         self.lost = 0
         """How many requests got no answer."""
         self.answers = 0
-        self._asking = 0
+        self._asks = 0
         self._fatal: Callable[[], bool] | None = None
         self._up = asyncio.Event()
         self._serving = asyncio.Event()
@@ -110,13 +110,13 @@ class Load:
     # When to ask
 
     @asynccontextmanager
-    async def asking(self) -> AsyncIterator[None]:
+    async def asks(self) -> AsyncIterator[None]:
         await self._up.wait()
-        self._asking += 1
+        self._asks += 1
         try:
             yield
         finally:
-            self._asking -= 1
+            self._asks -= 1
             self.tick()
 
     def open(self) -> None:
@@ -150,7 +150,7 @@ class Load:
         """Kill the server, and wait until everybody who had asked has noticed."""
         self.strike()
         await self.server.kill()
-        await self.until(lambda: not self._asking)
+        await self.until(lambda: not self._asks)
 
     async def served(self) -> None:
         await self._serving.wait()
@@ -227,7 +227,7 @@ class Person:
         self, name: str, voice: Voice, load: Load, seed: str, *, gated: bool = True
     ) -> None:
         self.name = name
-        self._gate = load.asking if gated else nullcontext
+        self._gate = load.asks if gated else nullcontext
         self.acks = load.acks.setdefault(name, [])
         self._voice = voice
         self._load = load

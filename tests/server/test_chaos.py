@@ -32,7 +32,7 @@ import pytest
 
 from pilothouse.api.answers import Allow
 from pilothouse.api.contract import Event, Say, Start, Status
-from pilothouse.engine.recalling import greeting_id
+from pilothouse.engine.client_restore import greeting_id
 from pilothouse.errors import PilothouseError
 from pilothouse.relay.addresses import reachable
 from pilothouse.relay.registry import Found

@@ -78,10 +78,10 @@ class Answering(Talking):
     async def _answer_open(
         self, session: Session, question: Question, answer: Answer, by: str
     ) -> Answered:
-        asked_by = session.asking
+        asked_by = session.asks
         await session.write(_settling(question, answer, by)).committed
         self._give(session, question, answer)
-        if session.asking is not asked_by and session.view.ending.signal == "died":
+        if session.asks is not asked_by and session.view.ending.signal == "died":
             return await self._restate(session, question, answer)
         if isinstance(answer, RevisePlan) and answer.images:
             content = _with_images("The images that belong to the feedback:", answer)

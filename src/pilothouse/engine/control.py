@@ -60,7 +60,7 @@ class Controlling(Talking):
         if client is not None:
             await client.set_model(model)
         await session.change_options(model=model)
-        await self.scribe.kept()
+        await self.recorder.kept()
         return session.status()
 
     async def set_thinking(self, session_id: str, tokens: int | None) -> Status:
@@ -71,7 +71,7 @@ class Controlling(Talking):
         if client is not None:
             await client.set_max_thinking_tokens(tokens)
         await session.change_options(max_thinking_tokens=tokens)
-        await self.scribe.kept()
+        await self.recorder.kept()
         return session.status()
 
     async def rewind(self, session_id: str, prompt_id: str, *, preview: bool = False) -> Rewound:

@@ -8,7 +8,7 @@ from pilothouse.client.bypass import BypassGate
 from pilothouse.client.options import Options
 from pilothouse.errors import BypassNotAllowed, InvalidOption
 
-from .launching import check_flags
+from .launch_options import check_flags
 
 __all__ = ["OperatorGate"]
 

@@ -18,7 +18,7 @@ from pilothouse.client.permissions import PermissionRequest, as_request
 from pilothouse.errors import NotNow, PilothouseError, TooManySessions
 from pilothouse.protocol import CanUseTool
 
-from .asking import Asking
+from .ask_handler import AskHandler
 from .services import Services
 from .session import Session
 from .view import View
@@ -66,7 +66,7 @@ class Guests:
         """Held while it is looked up whether a question is there already."""
         self._services = services
         self._visits: dict[str, Visit] = {}
-        self._asking: dict[str, Asking] = {}
+        self._asks: dict[str, AskHandler] = {}
         """By session, of those in which somebody waits for an answer."""
         self._seen: dict[str, float] = {}
         """When each session's guest was there last."""
@@ -81,7 +81,7 @@ class Guests:
 
     def hosts(self, session_id: str) -> bool:
         """Whether a guest waits for an answer in this session."""
-        return session_id in self._asking
+        return session_id in self._asks
 
     def check_absent(self, view: View) -> None:
         """Refuse to work in a session beside a CLI that is not ours: both would write to it."""
@@ -120,7 +120,7 @@ class Guests:
 
     def _is_recent(self, at: int) -> bool:
         # A clock that was set back must not shut a session for long.
-        return abs(self._services.scribe.clock() - at) < LEASE_S * 1000
+        return abs(self._services.recorder.clock() - at) < LEASE_S * 1000
 
     def receive(
         self,
@@ -133,8 +133,8 @@ class Guests:
     ) -> Visit:
         """Ask for a guest. Its question is open until it is settled, or nobody waits any more."""
         visit = self._visits[question_id] = Visit(session, question_id, request)
-        asking = self._asking_of(session)
-        visit.task = self._services.tasks.spawn(_host(visit, asking, cwd, label))
+        asks = self._asking_of(session)
+        visit.task = self._services.tasks.spawn(_host(visit, asks, cwd, label))
         # Also of one that is cancelled before it begins.
         visit.task.add_done_callback(lambda _: self._over(visit))
         self._start_lease(visit)
@@ -154,9 +154,9 @@ class Guests:
 
     def give(self, question: Question, answer: Answer) -> None:
         """Settle a question with an answer that is committed."""
-        asking = self._asking.get(question.session_id)
-        if asking is not None:
-            asking.give(question.id, answer)
+        asks = self._asks.get(question.session_id)
+        if asks is not None:
+            asks.give(question.id, answer)
 
     async def wait(self, visit: Visit, seconds: float) -> None:
         """Wait for the answer. Whoever waits keeps the question open."""
@@ -182,21 +182,21 @@ class Guests:
 
     def leave(self) -> None:
         """Leave what is open as it is: the CLIs go on, and ask the next engine."""
-        for asking in self._asking.values():
-            asking.leave()
+        for asks in self._asks.values():
+            asks.leave()
         for visit in self._visits.values():
             visit.stop_lease()
             visit.task.cancel()
 
-    def _asking_of(self, session: Session) -> Asking:
-        asking = self._asking.get(session.session_id)
-        if asking is None:
-            asking = self._asking[session.session_id] = session.new_asking(
+    def _asking_of(self, session: Session) -> AskHandler:
+        asks = self._asks.get(session.session_id)
+        if asks is None:
+            asks = self._asks[session.session_id] = session.new_ask_handler(
                 foreign=True,
                 opened=self._opened,
                 asked_before=self._services.journal.question,
             )
-        return asking
+        return asks
 
     def _opened(self, question_id: str) -> None:
         self._visits[question_id].shown.set()
@@ -206,7 +206,7 @@ class Guests:
         visit.stop_lease()
         del self._visits[visit.question_id]
         if not any(each.session is visit.session for each in self._visits.values()):
-            self._asking.pop(visit.session.session_id, None)
+            self._asks.pop(visit.session.session_id, None)
 
     def _start_lease(self, visit: Visit) -> None:
         loop = asyncio.get_running_loop()
@@ -226,9 +226,9 @@ class Guests:
             await self.withdraw(visit.session, question, GONE)
 
 
-async def _host(visit: Visit, asking: Asking, cwd: str | None, label: str | None) -> None:
+async def _host(visit: Visit, asks: AskHandler, cwd: str | None, label: str | None) -> None:
     try:
-        await asking.permission(visit.request, cwd=cwd, label=label)
+        await asks.permission(visit.request, cwd=cwd, label=label)
     except PilothouseError as error:
         visit.failed = error
 

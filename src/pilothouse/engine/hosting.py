@@ -31,7 +31,7 @@ from pilothouse.protocol import CanUseTool, PermissionAllow, PermissionDeny
 from pilothouse.protocol.wire import encode_json
 
 from .guests import Visit, request_of
-from .launching import permitted_directory
+from .launch_options import permitted_directory
 from .questions import settled
 from .questions.posing import question_id
 from .registry import Registry
@@ -93,7 +93,7 @@ class Hosting(Registry):
     def _check_hosting(self, request: Ask) -> None:
         if self.services.is_closing:
             raise ServerError(ENDING)
-        self.scribe.check()
+        self.recorder.check()
         # It may become the name of a file.
         if not is_id(request.session_id):
             raise UsageError(f"session_id: {ID_HAS}")
@@ -112,7 +112,7 @@ class Hosting(Registry):
         if visit is not None:
             _check_same(request, visit.request)
             return visit
-        await self.scribe.kept()
+        await self.recorder.kept()
         known = await self.journal.question(own_id)
         if known is None:
             return None
@@ -159,7 +159,7 @@ class Hosting(Registry):
     async def _settled(self, visit: Visit) -> Asked:
         if self.services.is_closing:
             raise ServerError(ENDING)
-        await self.scribe.kept()
+        await self.recorder.kept()
         question = await self.journal.question(visit.question_id)
         if question is None or question.state == "open":
             raise ServerError(ENDING)
@@ -167,7 +167,7 @@ class Hosting(Registry):
 
     def _told(self, question: Question) -> Asked:
         """A settled question with what its CLI is told."""
-        age_ms = self.scribe.clock() - (question.closed_at or 0)
+        age_ms = self.recorder.clock() - (question.closed_at or 0)
         response = _response(question, is_late=age_ms > YES_LASTS_S * 1000)
         return Asked(question=question, response=response)
 

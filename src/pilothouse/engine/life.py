@@ -30,13 +30,13 @@ from pilothouse.journal.contract import KeyRow, Posted
 from pilothouse.protocol import Initialize, LineRejected, Message
 from pilothouse.protocol.permissions import PermissionMode
 
-from .asking import Asking
+from .ask_handler import AskHandler
 from .environment import check_environment
-from .facts import QueuedPrompt
-from .launching import check_directories, client_options, permitted_directory
-from .passages import Passage
-from .scribe import PIECES_ALONE
+from .launch_options import check_directories, client_options, permitted_directory
+from .recorder import PIECES_ALONE
+from .routes import Route
 from .services import Services
+from .snapshot import QueuedPrompt
 from .view import View
 from .writers import Writer
 
@@ -53,15 +53,15 @@ class Life(ABC):
 
     def __init__(self, services: Services, view: View) -> None:
         self.view = view
-        self.last_used = services.scribe.clock()
+        self.last_used = services.recorder.clock()
         self._services = services
-        self._scribe = services.scribe
+        self._recorder = services.recorder
         self._client: Client | None = None
-        self._asking: Asking | None = None
+        self._asks: AskHandler | None = None
         self._starting: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._writers: dict[str, Writer] = {}
-        self._passage = Passage()
+        self._route = Route()
         self._connecting: Client | None = None
         self._called_off = False
         self._room: asyncio.Task[None] | None = None
@@ -101,9 +101,9 @@ class Life(ABC):
         return self.view.options.machine or ""
 
     @property
-    def asking(self) -> Asking | None:
+    def asks(self) -> AskHandler | None:
         """Where the CLI that is alive waits for answers: another one for each CLI."""
-        return self._asking
+        return self._asks
 
     @property
     def is_idle(self) -> bool:
@@ -121,7 +121,7 @@ class Life(ABC):
 
     def write(self, *records: AnyRecord, keys: Sequence[KeyRow] = ()) -> Posted:
         """Keep records of this session."""
-        return self._scribe.write(self.view, *records, keys=keys)
+        return self._recorder.write(self.view, *records, keys=keys)
 
     # Room for a CLI
 
@@ -134,7 +134,7 @@ class Life(ABC):
             continue
         if self._services.is_closing:
             raise NotNow("the server is stopping", advice="start it again, then repeat this")
-        self._scribe.check()
+        self._recorder.check()
         if self.has_cli:
             return
         self._services.check_alone(self.view)
@@ -238,23 +238,23 @@ class Life(ABC):
         conversation = await self._conversation()
         if self._called_off:
             raise NotNow("its start was called off")
-        self._passage = passage = services.passages.begin(view, self, self._locks)
-        self._asking = asking = self.new_asking()
-        client = self._new_client(asking, conversation)
+        self._route = route = services.routes.begin(view, self, self._locks)
+        self._asks = asks = self.new_ask_handler()
+        client = self._new_client(asks, conversation)
         resumed = "resume" in conversation and not conversation.get("fork_session", False)
         return client, CLIStarted(
             resumed=resumed,
             simulated=services.simulated,
-            run=passage.run,
-            via=passage.via,
-            machine=passage.machine,
+            run=route.run,
+            via=route.via,
+            machine=route.machine,
         )
 
-    def new_asking(self, **more: Any) -> Asking:
+    def new_ask_handler(self, **more: Any) -> AskHandler:
         """Where a CLI waits for the answers to what it asks in this session."""
         services = self._services
-        return Asking(
-            self._scribe,
+        return AskHandler(
+            self._recorder,
             self.view,
             services.policy,
             timeout_ms=services.settings.permission_timeout_ms,
@@ -263,7 +263,7 @@ class Life(ABC):
             **more,
         )
 
-    def _new_client(self, asking: Asking, conversation: dict[str, Any]) -> Client:
+    def _new_client(self, asks: AskHandler, conversation: dict[str, Any]) -> Client:
         services, view = self._services, self.view
         # Another machine has a CLI and an environment of its own.
         elsewhere = bool(self.machine)
@@ -279,10 +279,10 @@ class Life(ABC):
             env={} if elsewhere else services.env,
             inherit_env=services.inherit_env and not elsewhere,
             conversation=conversation,
-            handlers=asking.handlers,
+            handlers=asks.handlers,
         )
         services.gate.check_options(options)
-        parts = self._passage.client_parts(view)
+        parts = self._route.client_parts(view)
         if "transport" not in parts and not elsewhere:
             # Found by our own PATH, and not by one that a caller gives to the CLI and its tools.
             parts["command"] = partial(cli_command, services.cli_path, services.around)
@@ -316,7 +316,7 @@ class Life(ABC):
 
     async def _has_transcript(self, claude_id: str) -> bool:
         if self.machine:
-            return await self._services.passages.has_transcript(self.machine, claude_id)
+            return await self._services.routes.has_transcript(self.machine, claude_id)
         return await self._services.history.find(claude_id) is not None
 
     async def close(self, reason: str, *, decidable: bool = False) -> bool:
@@ -374,7 +374,7 @@ class Life(ABC):
 
     def received(self, events: Sequence[Message | LineRejected], kinds: set[type[Any]]) -> None:
         """Keep what the CLI wrote."""
-        turns = self._scribe.lines(self.view, events, kinds, self._passage.received)
+        turns = self._recorder.lines(self.view, events, kinds, self._route.received)
         if self.view.claude_session_id not in self._writers:
             self._follow_conversation()
         for turn in turns:
@@ -386,7 +386,7 @@ class Life(ABC):
         if kinds != PIECES_ALONE:
             self._unsaved_lines += len(events)
         if (self._unsaved and self.view.idle) or self._unsaved_lines >= SAVED_EVERY:
-            self._unsaved = not self._scribe.save(self.view)
+            self._unsaved = not self._recorder.save(self.view)
             self._unsaved_lines = 0
 
     def ended(self, error: SessionEnded) -> None:
@@ -414,18 +414,18 @@ class Life(ABC):
             return
         self._ended.set()
         if self._services.journal.failed is None:
-            # One that was never taken up has no passage.
-            runs = {*self._passage.end(), self.view.run} - {""}
+            # One that was never taken up has no route.
+            runs = {*self._route.end(), self.view.run} - {""}
             # In one transaction: of what has ended an engine must not open a question again.
             records = (*self._withdrawals(record.reason or "it was closed"), record)
-            self._scribe.write(self.view, *records, ended_runs=tuple(runs))
-            self._scribe.save(self.view)
+            self._recorder.write(self.view, *records, ended_runs=tuple(runs))
+            self._recorder.save(self.view)
             self._prune()
         else:
-            self._passage.end()
-        if self._asking is not None:
-            self._asking.close()
-        self._client = self._asking = None
+            self._route.end()
+        if self._asks is not None:
+            self._asks.close()
+        self._client = self._asks = None
         self._stop_idle_timer()
         self._release_writers()
 
@@ -456,15 +456,15 @@ class Life(ABC):
     async def _remove_partials(self, first: int, last: int) -> None:
         await self._services.journal.prune_partials(self.session_id, first, last)
 
-    # What the passage tells (`Told`)
+    # What the route tells (`Told`)
 
     def lines_lost(self, because: str) -> None:
         """Keep that something cannot be kept."""
         log.warning("session %s: %s", self.session_id, because)
         if self._services.journal.failed is None:
             # In one transaction with how far the lines have come: it is told once.
-            received = self._passage.received()
-            self._scribe.write(self.view, LinesLost(because=because), received=received)
+            received = self._route.received()
+            self._recorder.write(self.view, LinesLost(because=because), received=received)
         if self._client is not None:
             self._client.turns.lines_lost()
 

@@ -15,26 +15,26 @@ class Machines(Registry):
 
     async def runners(self) -> list[Runner]:
         """Every machine that may start CLIs, and how it is."""
-        return self.services.passages.runners()
+        return self.services.routes.runners()
 
     async def add_runner(self, name: str) -> RunnerAdded:
         """Let a machine join; its token is told this once."""
-        return RunnerAdded(name=name, token=self.services.passages.add_runner(name))
+        return RunnerAdded(name=name, token=self.services.routes.add_runner(name))
 
     async def drain_runner(self, name: str, *, draining: bool = True) -> Runner:
         """Start no more sessions there; what runs goes on."""
         self._runner(name)
-        self.services.passages.drain_runner(name, draining=draining)
+        self.services.routes.drain_runner(name, draining=draining)
         return self._runner(name)
 
     async def revoke_runner(self, name: str) -> Runner:
         """Let it in no more: its relays are refused, and end their CLIs. As it was before."""
         runner = self._runner(name)
-        self.services.passages.revoke_runner(name)
+        self.services.routes.revoke_runner(name)
         return runner
 
     def _runner(self, name: str) -> Runner:
-        runners = self.services.passages.runners()
+        runners = self.services.routes.runners()
         for each in runners:
             if each.name == name:
                 return each

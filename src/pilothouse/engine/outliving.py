@@ -11,11 +11,11 @@ from pilothouse.client.bypass import BYPASS
 from pilothouse.client.client import Client, Past
 from pilothouse.errors import ControlError, ControlTimeout, SessionEnded
 
-from .asking import Asking
+from .ask_handler import AskHandler
+from .client_restore import recall
 from .life import Life
-from .mail import INPUT_CLOSED
 from .questions.posing import question_id
-from .recalling import recall
+from .run_ledger import INPUT_CLOSED
 
 __all__ = ["Outliving"]
 
@@ -33,14 +33,14 @@ class Outliving(Life, ABC):
         while await self.gone():
             continue
         client = self._client
-        if client is None or self._starting is not None or not self._passage.outlives_us:
+        if client is None or self._starting is not None or not self._route.outlives_us:
             return False
         self._stop_idle_timer()
-        if self._asking is not None:
-            self._asking.leave()
-        self._passage.leave()
+        if self._asks is not None:
+            self._asks.leave()
+        self._route.leave()
         await client.detach()
-        self._client = self._asking = None
+        self._client = self._asks = None
         for writer in self._writers.values():
             writer.leave()
         self._writers.clear()
@@ -50,23 +50,23 @@ class Outliving(Life, ABC):
         """Go on with a CLI that outlived the engine before this one; False: it has ended."""
         view, services = self.view, self._services
         row = await services.journal.run(view.run)
-        passage = services.passages.find(view, row, self)
-        if passage is None:
+        route = services.routes.find(view, row, self)
+        if route is None:
             return False
-        self._passage = passage
+        self._route = route
         self._ended = asyncio.Event()
         for each in dict.fromkeys([self.session_id, view.claude_session_id]):
             self._writers[each] = services.writers.take_up(each)
         past = await recall(services.journal, view, row.refs)
-        self._asking = self.new_asking(asked_before=services.journal.question)
-        self._mend_withdrawn(self._asking, past)
-        self._client = client = self._new_client(self._asking, {})
+        self._asks = self.new_ask_handler(asked_before=services.journal.question)
+        self._mend_withdrawn(self._asks, past)
+        self._client = client = self._new_client(self._asks, {})
         await client.attach(past)
         self._mend_sent(row.refs)
         if INPUT_CLOSED in row.refs:
             # The engine before this one was closing it. It hears nothing more.
             self._closing = services.tasks.spawn(self._close("closed", decidable=False))
-        elif passage.takes_input:
+        elif route.takes_input:
             services.tasks.spawn(self._go_on(client))
         return True
 
@@ -85,12 +85,12 @@ class Outliving(Life, ABC):
         except SessionEnded:
             return
 
-    def _mend_withdrawn(self, asking: Asking, past: Past) -> None:
+    def _mend_withdrawn(self, asks: AskHandler, past: Past) -> None:
         """Make up for what was cut off between the CLI's taking back and the record of it."""
         asked = {question_id(self.session_id, each.request_id) for each in past.asked}
         for question in self.view.own_questions:
             if question.id not in asked:
-                asking.withdraw(question.id)
+                asks.withdraw(question.id)
 
     def _mend_sent(self, sent: frozenset[str]) -> None:
         """Make up for what was cut off between a message and the record that it was sent."""

@@ -30,10 +30,10 @@ from pilothouse.settings import Settings
 from .gate import OperatorGate
 from .guests import Guests
 from .keys import Keys
-from .launching import check_directories, client_options, permitted_directory
-from .passages import Passages, pipes
+from .launch_options import check_directories, client_options, permitted_directory
 from .policy import PolicyFile
-from .scribe import Scribe, day_of
+from .recorder import Recorder, day_of
+from .routes import PipeRoutes, Routes
 from .services import ClientMaker, Services
 from .session import Session
 from .values import check_values
@@ -69,13 +69,13 @@ class Registry:
         env: Mapping[str, str] | None = None,
         inherit_env: bool = True,
         make_client: ClientMaker = _client,
-        passages: Passages | None = None,
+        routes: Routes | None = None,
     ) -> None:
         self.journal = journal
-        self.scribe = Scribe(journal)
+        self.recorder = Recorder(journal)
         self.keys = Keys(journal)
         self.sessions: dict[str, Session] = {}
-        self.started_at = self.scribe.clock()
+        self.started_at = self.recorder.clock()
         self.left = 0
         """How many CLIs went on when this engine ended."""
         self._housekeeping: list[asyncio.Task[None]] = []
@@ -84,13 +84,13 @@ class Registry:
         self.services = Services(
             settings=settings,
             journal=journal,
-            scribe=self.scribe,
+            recorder=self.recorder,
             policy=PolicyFile(settings.policy_file, home=_home(env)),
             history=History(settings.claude_config_dir, index=settings.state_dir / "history.index"),
             writers=Writers(settings.claude_config_dir / ".pilothouse" / "writers"),
             gate=OperatorGate(allowed=settings.allow_bypass),
             make_client=make_client,
-            passages=passages or pipes(),
+            routes=routes or PipeRoutes(),
             make_room=self._make_room,
             turn_ended=self._count,
             check_caps=self.check_caps,
@@ -108,7 +108,7 @@ class Registry:
 
     async def recover(self) -> None:
         """Tell every session again, and note what ended while nobody looked."""
-        today = day_of(self.scribe.clock())
+        today = day_of(self.recorder.clock())
         spent = await self.journal.costs("day", day=today)
         self._spent[today] = sum(line.usd for line in spent)
         for snapshot in await self.journal.sessions():
@@ -118,7 +118,7 @@ class Registry:
             if lost:
                 session.lost(lost)
             self.guests.expect(session)
-        self.services.passages.tidy({each.view.run for each in self.sessions.values()})
+        self.services.routes.tidy({each.view.run for each in self.sessions.values()})
         self._finish_plans()
         self._housekeeping = [
             self.services.tasks.spawn(self._keep_house()),
@@ -180,7 +180,7 @@ class Registry:
         if not days:
             return 0
         at_work = [name for name in self.sessions if self._is_at_work(name)]
-        before = self.scribe.clock() - days * DAY
+        before = self.recorder.clock() - days * DAY
         removed = await self.journal.retain(before=before, keep=at_work)
         kept = {snapshot.session_id for snapshot in await self.journal.sessions()}
         for name in [name for name in self.sessions if name not in kept]:
@@ -246,7 +246,7 @@ class Registry:
     async def session(self, session_id: str, *, adopt: bool = True) -> Session:
         """One of ours, or one that was made elsewhere and has a transcript."""
         # First of all: a session that was let go of would seem to be somebody else's.
-        self.scribe.check()
+        self.recorder.check()
         session = self.held(session_id)
         if session is not None:
             if adopt:
@@ -319,7 +319,7 @@ class Registry:
 
     async def asked(self, question_id: str) -> tuple[Question, Session | None]:
         """The question, and the session that still takes an answer to it."""
-        self.scribe.check()
+        self.recorder.check()
         question = await self.journal.question(question_id)
         if question is None or question.decidable:
             for session in self.sessions.values():
@@ -327,7 +327,7 @@ class Registry:
                 if held is not None:
                     return held, session
             # Settled a moment ago, perhaps: what it came to is not committed yet.
-            await self.scribe.kept()
+            await self.recorder.kept()
             question = await self.journal.question(question_id)
         if question is None:
             raise UnknownQuestion(
@@ -345,7 +345,7 @@ class Registry:
     ) -> None:
         try:
             pairs = [*before, *((session.view, record) for record in records)]
-            posted = self.scribe.write_all(pairs, keys=keys)
+            posted = self.recorder.write_all(pairs, keys=keys)
             self.sessions[session.session_id] = session
             await posted.committed
         except BaseException:
@@ -358,7 +358,7 @@ class Registry:
         """Refuse options that no CLI may be started with, before anything is kept."""
         # They may be long, or a disk may hang, and there are others to be served.
         await asyncio.to_thread(self._check_options, record)
-        await self.services.passages.check(record.options)
+        await self.services.routes.check(record.options)
 
     def _check_options(self, record: SessionStarted) -> None:
         if record.fork_at is not None and not is_id(record.fork_at):
@@ -405,10 +405,10 @@ class Registry:
 
     def spent_today(self) -> float:
         """What all sessions have cost since midnight."""
-        return self._spent.get(day_of(self.scribe.clock()), 0.0)
+        return self._spent.get(day_of(self.recorder.clock()), 0.0)
 
     def _count(self, usd: float) -> None:
-        day = day_of(self.scribe.clock())
+        day = day_of(self.recorder.clock())
         self._spent[day] = self._spent.get(day, 0.0) + usd
 
     def _make_room(self, *excluded: str) -> asyncio.Task[None] | None:

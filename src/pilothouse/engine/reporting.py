@@ -26,10 +26,10 @@ from pilothouse.api.contract import (
 )
 from pilothouse.api.redaction import tellable
 
-from .listing import merged
 from .output import EndedTools, lines_of
 from .policy import dry_run
 from .registry import PAGE, Registry
+from .session_list import merged
 
 __all__ = ["Reporting"]
 
@@ -95,7 +95,7 @@ class Reporting(Registry):
         self, *, cwd: str | None = None, limit: int = 50, offset: int = 0, live: bool = False
     ) -> Listing:
         """Every session, ours and those on disk, the most recent first."""
-        self.scribe.check()
+        self.recorder.check()
         ours = [each.view for each in self.sessions.values() if each.has_cli or not live]
         if live:
             return merged(ours, None, cwd=cwd, limit=limit, offset=offset)
@@ -129,7 +129,7 @@ class Reporting(Registry):
 
     async def policy_dry_run(self, text: str) -> DryRun:
         """What would have been decided otherwise under these rules."""
-        self.scribe.check()
+        self.recorder.check()
         in_force = self.services.policy
         changed = await asyncio.to_thread(in_force.parse, text)
         asked = await self.journal.questions()
@@ -147,7 +147,7 @@ class Reporting(Registry):
         before: str | None = None,
     ) -> CostReport:
         """What was spent: the last lines, or the last before a group's. The sum is of all."""
-        self.scribe.check()
+        self.recorder.check()
         lines = await self.journal.costs(by, session_id=session_id, since=since)
         groups = [line.group for line in lines]
         end = len(lines) if before is None else groups.index(before) if before in groups else 0
@@ -198,7 +198,7 @@ class Reporting(Registry):
 
         They are the last `limit` of them, or the last that were asked before another question.
         """
-        self.scribe.check()
+        self.recorder.check()
         cursor = None if before is None else await self.question(before)
         if state == "decidable":
             every = await self._once_kept(self._decidable(session_id))
@@ -214,7 +214,7 @@ class Reporting(Registry):
 
     async def _once_kept(self, told: T) -> T:
         """Tell it when it is committed: nobody may know of a question that a crash undoes."""
-        await self.scribe.kept()
+        await self.recorder.kept()
         return told
 
     def _decidable(self, session_id: str | None) -> list[Question]:

@@ -17,9 +17,9 @@ from pilothouse.journal.contract import Journal
 from pilothouse.settings import Settings
 
 from .gate import OperatorGate
-from .passages import Passages
 from .policy import PolicyFile
-from .scribe import Scribe
+from .recorder import Recorder
+from .routes import Routes
 from .view import View
 from .writers import Writers
 
@@ -80,13 +80,13 @@ class Services:
 
     settings: Settings
     journal: Journal
-    scribe: Scribe
+    recorder: Recorder
     policy: PolicyFile
     history: History
     writers: Writers
     gate: OperatorGate
     make_client: ClientMaker
-    passages: Passages
+    routes: Routes
     make_room: Callable[..., asyncio.Task[None] | None]
     """Called before a CLI starts: closes an idle one if need be, or raises TooManySessions."""
     turn_ended: Callable[[float], None]

@@ -54,16 +54,16 @@ class Session(Outliving):
 
     def status(self, output: Sequence[str] = ()) -> Status:
         """Everything that is known at this moment."""
-        pid = None if self._client is None else self._client.pid or self._passage.pid
+        pid = None if self._client is None else self._client.pid or self._route.pid
         told = self.view.status(pid=pid, simulated=self._services.simulated, output=output)
         if self._starting is not None and self._client is None:
             return replace(told, waiting_on=Waiting(what="start", detail="its CLI to start"))
-        if self._client is not None and not self._passage.connected:
+        if self._client is not None and not self._route.connected:
             return replace(told, waiting_on=Waiting(what="machine", detail=self._unreachable()))
         return told
 
     def _unreachable(self) -> str:
-        trouble = self._services.passages.trouble(self.machine)
+        trouble = self._services.routes.trouble(self.machine)
         return trouble or "its relay to come back"
 
     def prompt(
@@ -76,7 +76,7 @@ class Session(Outliving):
 
     def deliver(self) -> None:
         """Write what is queued to the CLI, and start one if there is none."""
-        self.last_used = self._scribe.clock()
+        self.last_used = self._recorder.clock()
         if self._starting is not None:
             return
         if self._client is None:
@@ -89,7 +89,7 @@ class Session(Outliving):
         # Looked for anew each time: another of these may run beside this one.
         while (prompt := first_unsent(self.view)) is not None and self._client is client:
             try:
-                await self._scribe.kept()
+                await self._recorder.kept()
                 if prompt.sent or prompt.id not in self.view.queued:
                     continue
                 if self._client is not client or not await self._may_begin():
@@ -133,7 +133,7 @@ class Session(Outliving):
             await self.write(PromptWithdrawn(id=prompt_id, because=because)).committed
         else:
             # The CLI has told of it before it answered; that line may not be committed yet.
-            await self._scribe.kept()
+            await self._recorder.kept()
         return True
 
     async def interrupt(self) -> list[str]:
@@ -167,8 +167,8 @@ class Session(Outliving):
 
     def answer(self, question_id: str, answer: Any) -> None:
         """Let the CLI that waits have an answer which is committed."""
-        if self._asking is not None:
-            self._asking.give(question_id, answer)
+        if self._asks is not None:
+            self._asks.give(question_id, answer)
 
     async def stop(self) -> bool:
         """End its CLI because a caller said so."""

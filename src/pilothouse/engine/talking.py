@@ -27,7 +27,7 @@ from pilothouse.errors import NotNow, UnknownPrompt
 from pilothouse.protocol.permissions import PermissionMode
 
 from .keys import Remember
-from .launching import check_path, permitted_directory
+from .launch_options import check_path, permitted_directory
 from .registry import Registry
 from .session import Session
 from .view import View
@@ -42,7 +42,7 @@ class Talking(Registry):
 
     async def start(self, request: Start) -> Started:
         """Begin a session; its id is known and kept before its CLI is."""
-        self.scribe.check()
+        self.recorder.check()
         act = self._starter(request)
         # What is kept is also done, although the caller may have left meanwhile.
         return await self.services.tasks.finish(
@@ -153,7 +153,7 @@ class Talking(Registry):
     async def stop_all(self) -> AllStopped:
         """End every CLI there is, in order."""
         # Those that were let go of go on behind their relays, and hear nothing from here.
-        self.scribe.check()
+        self.recorder.check()
         live = [each for each in self.sessions.values() if each.has_cli]
         ends = await asyncio.gather(*(each.stop() for each in live), return_exceptions=True)
         for session, end in zip(live, ends, strict=True):

@@ -69,9 +69,9 @@ from pilothouse.protocol import (
 
 from . import activity
 from .activity import headline, tokens_of
-from .facts import Ending, Facts, QueuedPrompt, decode_facts, encode_facts, text_of
 from .machine import Signal, step
 from .questions import closed
+from .snapshot import Ending, Facts, QueuedPrompt, decode_facts, encode_facts, text_of
 
 __all__ = ["QueuedPrompt", "View", "is_refusal", "record_of"]
 

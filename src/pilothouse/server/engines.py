@@ -13,9 +13,9 @@ from pilothouse.doors.listening import listen
 from pilothouse.doors.local import LocalRelays
 from pilothouse.doors.runners import Runners
 from pilothouse.doors.tokens import Keyring
-from pilothouse.engine.carriage import Carriage
+from pilothouse.engine.door_routes import DoorRoutes
 from pilothouse.engine.engine import SessionEngine
-from pilothouse.engine.passages import Passages
+from pilothouse.engine.routes import Routes
 from pilothouse.journal.sqlite import SqliteJournal
 
 from .simulating import Choice
@@ -31,7 +31,7 @@ log = logging.getLogger("pilothouse.server")
 
 
 async def open_engine(
-    choice: Choice, journal: SqliteJournal, passages: Passages | None = None
+    choice: Choice, journal: SqliteJournal, routes: Routes | None = None
 ) -> SessionEngine:
     """The engine on its journal, which it closes last."""
     try:
@@ -43,7 +43,7 @@ async def open_engine(
             cli_path=choice.cli_path,
             env=choice.env,
             inherit_env=False,
-            passages=passages,
+            routes=routes,
         )
     except BaseException:
         await journal.aclose()
@@ -81,7 +81,7 @@ async def open_with_doors(choice: Choice, dial: str) -> AsyncGenerator[tuple[Ses
         last_will=settings.last_will_s,
         spool_limit=settings.spool_limit,
     )
-    carriage = Carriage(
+    routes = DoorRoutes(
         journal,
         doors,
         local,
@@ -93,14 +93,14 @@ async def open_with_doors(choice: Choice, dial: str) -> AsyncGenerator[tuple[Ses
         dial=dial,
         last_will=settings.last_will_s,
     )
-    engine = await open_engine(choice, journal, carriage)
+    engine = await open_engine(choice, journal, routes)
     async with AsyncExitStack() as stack:
         try:
             await stack.enter_async_context(listen(doors, socket))
             yield engine, doors
         finally:
             # While the doors are open: a CLI that is ended is told so through them.
-            await carriage.aclose()
+            await routes.aclose()
             try:
                 await engine.aclose()
             finally:

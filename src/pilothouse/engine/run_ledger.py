@@ -13,13 +13,13 @@ from pilothouse.doors.contract import Carried, Outgoing
 from pilothouse.errors import JournalError
 from pilothouse.journal.contract import Changes, Journal, ReceivedRow, RunRow, SendingRow, TakenRow
 
-__all__ = ["INPUT_CLOSED", "Mail", "carried"]
+__all__ = ["INPUT_CLOSED", "RunLedger", "carried"]
 
 INPUT_CLOSED: Final = "close_input"
 """Names the order that ends the CLI's input among what was sent to it."""
 
 
-class Mail:
+class RunLedger:
     """Implements `doors.contract.Ledger` with the journal, for one run."""
 
     def __init__(self, journal: Journal, session_id: str, run: str) -> None:

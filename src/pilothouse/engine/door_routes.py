@@ -25,12 +25,12 @@ from pilothouse.journal.contract import Journal, ReceivedRow, RunRow
 from pilothouse.relay.refusals import Refusal
 from pilothouse.transport import SpawnFailed, Transport
 
-from .mail import Mail, carried
-from .passages import Passage, Told
-from .recalling import greeting_id
+from .client_restore import greeting_id
+from .routes import Route, Told
+from .run_ledger import RunLedger, carried
 from .view import View
 
-__all__ = ["Carriage"]
+__all__ = ["DoorRoutes"]
 
 DIALLING: Final = ("sdk-url", "sdk-url-hybrid")
 REMOTE_COMMAND: Final = ("claude",)
@@ -41,8 +41,8 @@ SECOND_LOOK: Final = 60.0
 log = logging.getLogger("pilothouse")
 
 
-class Carriage:
-    """Implements `Passages` with relays, here and on other machines, and the CLI's own dial-in."""
+class DoorRoutes:
+    """Implements `Routes` with relays, here and on other machines, and the CLI's own dial-in."""
 
     def __init__(
         self,
@@ -69,13 +69,13 @@ class Carriage:
         self._env = env
         self._via: Via = via
         self._runners = runners
-        self._passages: dict[str, Carried] = {}
+        self._routes: dict[str, DoorRoute] = {}
         self._wills: dict[str, asyncio.TimerHandle] = {}
-        self._missed: dict[str, list[Carried]] = {}
+        self._missed: dict[str, list[DoorRoute]] = {}
         runners.changed = self._runner_changed
         runners.gone = self._run_gone
 
-    # Passages
+    # Routes
 
     async def check(self, options: SessionOptions) -> None:
         """Refuse a machine or a way that there is not."""
@@ -107,24 +107,24 @@ class Carriage:
         if refusal is not None:
             raise InvalidOption(refusal)
 
-    def begin(self, view: View, told: Told, locks: Callable[[], Sequence[int]]) -> Passage:
+    def begin(self, view: View, told: Told, locks: Callable[[], Sequence[int]]) -> Route:
         """A way for a CLI that is to be started."""
         machine = view.options.machine or ""
         via = "relay" if machine else view.options.via or self._via
         if via == "stdio":
-            return Passage()
-        passage = Carried(self, view.session_id, uuid.uuid4().hex, via, machine, told, locks)
-        self._passages[passage.run] = passage
-        return passage
+            return Route()
+        route = DoorRoute(self, view.session_id, uuid.uuid4().hex, via, machine, told, locks)
+        self._routes[route.run] = route
+        return route
 
-    def find(self, view: View, row: RunRow, told: Told) -> Passage | None:
+    def find(self, view: View, row: RunRow, told: Told) -> Route | None:
         """The way to a CLI whose relay still lives, as far as can be known now."""
         found = None if view.machine else self.local.find(view.run)
         left = None if view.machine or found is not None else self.local.left(view.run)
         if left is not None and left.session_id == view.session_id:
-            passage = Carried(self, view.session_id, view.run, "relay", "", told, tuple)
-            passage.tell_left(left, row)
-            return passage
+            route = DoorRoute(self, view.session_id, view.run, "relay", "", told, tuple)
+            route.tell_left(left, row)
+            return route
         here = found is not None or self.local.is_starting(view.run)
         may_live = self._runners.is_trusted(view.machine) if view.machine else here
         if view.via != "relay" or not may_live:
@@ -133,12 +133,12 @@ class Carriage:
         if here and found is None:
             about = {"session_id": view.session_id, "run": view.run}
             log.warning("a relay is starting, or cannot say who it is: waiting for it", extra=about)
-        passage = Carried(self, view.session_id, view.run, "relay", view.machine, told, tuple)
-        self._passages[view.run] = passage
+        route = DoorRoute(self, view.session_id, view.run, "relay", view.machine, told, tuple)
+        self._routes[view.run] = route
         if view.machine:
             self._runners.believe(view.machine, view.run)
-        passage.take_up(row, None if found is None else found.cli_pid)
-        return passage
+        route.take_up(row, None if found is None else found.cli_pid)
+        return route
 
     def tidy(self, runs: Collection[str]) -> None:
         """Forget what relays have left of all runs but these."""
@@ -158,17 +158,17 @@ class Carriage:
 
     # Relays
 
-    async def start_relay(self, passage: Carried, launch: Launch) -> None:
+    async def start_relay(self, route: DoorRoute, launch: Launch) -> None:
         """Have a relay started here or there; raises `SpawnFailed`."""
-        token = self.keyring.issue(passage.session_id, passage.run)
+        token = self.keyring.issue(route.session_id, route.run)
         files = await asyncio.to_thread(launch.read_files)
         # The relay has its own, for as long as it lives.
         launch.clean_up()
-        if passage.machine:
+        if route.machine:
             await self._runners.start(
-                passage.machine,
-                session_id=passage.session_id,
-                run=passage.run,
+                route.machine,
+                session_id=route.session_id,
+                run=route.run,
                 token=token,
                 argv=launch.argv,
                 env=launch.env,
@@ -181,24 +181,24 @@ class Carriage:
                 launch.argv,
                 launch.env,
                 launch.cwd,
-                session_id=passage.session_id,
-                run=passage.run,
-                hold=passage.locks(),
+                session_id=route.session_id,
+                run=route.run,
+                hold=route.locks(),
                 files=files,
             )
-            passage.watch()
+            route.watch()
 
-    def end_relay(self, passage: Carried) -> bool:
+    def end_relay(self, route: DoorRoute) -> bool:
         """Have a relay ended that does not answer, with its CLI; whether that is under way."""
-        if not passage.machine:
-            return self.local.end(passage.run)
-        self._runners.end(passage.machine, passage.run)
-        return not self.trouble(passage.machine)
+        if not route.machine:
+            return self.local.end(route.run)
+        self._runners.end(route.machine, route.run)
+        return not self.trouble(route.machine)
 
     def ended(self, run: str) -> None:
         """Forget a run: its token is refused from now on."""
-        passage = self._passages.pop(run, None)
-        if passage is not None and not passage.machine:
+        route = self._routes.pop(run, None)
+        if route is not None and not route.machine:
             self.local.clear(run)
         self._runners.forget(run)
         self.doors.forget(run)
@@ -214,7 +214,7 @@ class Carriage:
                 host=each.host,
                 version=each.program,
                 cli_version=each.cli_version,
-                sessions=[p.session_id for p in self._passages.values() if p.machine == each.name],
+                sessions=[p.session_id for p in self._routes.values() if p.machine == each.name],
             )
             for each in self._runners.listed()
             if each.state != "revoked"
@@ -232,16 +232,16 @@ class Carriage:
     def revoke_runner(self, name: str) -> None:
         self._runners.revoke(name)
 
-    def _of(self, machine: str) -> list[Carried]:
-        return [each for each in self._passages.values() if each.machine == machine]
+    def _of(self, machine: str) -> list[DoorRoute]:
+        return [each for each in self._routes.values() if each.machine == machine]
 
     def _run_gone(self, machine: str, run: str, reason: str) -> None:
-        passage = self._passages.get(run)
-        if passage is None:
+        route = self._routes.get(run)
+        if route is None:
             return
         if not self._runners.is_trusted(machine):
-            passage.refuse(Refusal.TOKEN_REFUSED)
-        passage.lost(reason)
+            route.refuse(Refusal.TOKEN_REFUSED)
+        route.lost(reason)
 
     def _runner_changed(self, name: str) -> None:
         """A machine that stays away for as long as its relays would wait has none of them left."""
@@ -262,9 +262,9 @@ class Carriage:
         self._after(min(SECOND_LOOK, self.last_will), name, self._give_up)
 
     def _give_up(self, name: str) -> None:
-        for passage in self._missed.pop(name):
-            if not passage.connected:
-                passage.give_up(f"the machine {name} has been gone for {self.last_will:g} s")
+        for route in self._missed.pop(name):
+            if not route.connected:
+                route.give_up(f"the machine {name} has been gone for {self.last_will:g} s")
         # Those that are here may be gone later.
         self._after(self.last_will, name, self._miss)
 
@@ -275,12 +275,12 @@ class Carriage:
         await self._runners.aclose()
 
 
-class Carried(Passage):
+class DoorRoute(Route):
     """One CLI that comes in through a door."""
 
     def __init__(
         self,
-        carriage: Carriage,
+        routes: DoorRoutes,
         session_id: str,
         run: str,
         via: Via,
@@ -293,9 +293,9 @@ class Carried(Passage):
         self.via = via
         self.machine = machine
         self.locks = locks
-        self._carriage = carriage
+        self._routes = routes
         self._told = told
-        self._mail = Mail(carriage.journal, session_id, run)
+        self._ledger = RunLedger(routes.journal, session_id, run)
         self._transport: RelayTransport | SdkUrlTransport | LeftTransport | None = None
         self._end_watch: Callable[[], None] | None = None
 
@@ -316,24 +316,24 @@ class Carried(Passage):
         return parts | {"carry": carry} | there
 
     def received(self) -> Sequence[ReceivedRow]:
-        return self._mail.received() if self.via == "relay" else ()
+        return self._ledger.received() if self.via == "relay" else ()
 
     def _carry(self, launch: Launch) -> Transport:
         if self.via == "relay":
-            start = self._carriage.start_relay
+            start = self._routes.start_relay
             transport = self._relayed(launch=lambda: start(self, launch))
         else:
             transport = self._dialled(launch)
         self._transport = transport
-        self._carriage.doors.expect(transport)
+        self._routes.doors.expect(transport)
         return transport
 
     def _relayed(self, **more: Any) -> RelayTransport:
         transport = RelayTransport(
-            self.session_id, self.run, self._mail, machine=self.machine, **more
+            self.session_id, self.run, self._ledger, machine=self.machine, **more
         )
         transport.lost_lines = self._told.lines_lost
-        transport.end_relay = lambda: self._carriage.end_relay(self)
+        transport.end_relay = lambda: self._routes.end_relay(self)
         return transport
 
     def _dialled(self, launch: Launch) -> SdkUrlTransport:
@@ -343,8 +343,8 @@ class Carried(Passage):
             env=launch.env,
             session_id=self.session_id,
             run=self.run,
-            token=self._carriage.keyring.issue(self.session_id, self.run),
-            url=self._carriage.dial,
+            token=self._routes.keyring.issue(self.session_id, self.run),
+            url=self._routes.dial,
             hybrid=self.via == "sdk-url-hybrid",
         )
         transport.lost_lines = self._told.lines_lost
@@ -354,20 +354,20 @@ class Carried(Passage):
     def tell_left(self, left: Leftover, row: RunRow) -> None:
         """Tell what a relay could not deliver before it ended."""
         self.takes_input = False
-        self._transport = LeftTransport(left, self._mail, carried=carried(row))
+        self._transport = LeftTransport(left, self._ledger, carried=carried(row))
         self._transport.lost_lines = self._told.lines_lost
 
     def take_up(self, row: RunRow, pid: int | None) -> None:
         """Expect the relay of a CLI that another engine has started."""
         self.pid = pid
         self._transport = transport = self._relayed(carried=carried(row))
-        self._carriage.doors.expect(transport)
+        self._routes.doors.expect(transport)
         self.watch()
 
     def watch(self) -> None:
         """Learn of the relay's death; of one on another machine its runner tells."""
         if self._transport is not None and not self.machine:
-            self._end_watch = self._carriage.local.watch(self.run, self.lost)
+            self._end_watch = self._routes.local.watch(self.run, self.lost)
 
     def lost(self, reason: str) -> None:
         """The relay is gone, and its CLI with it."""
@@ -377,7 +377,7 @@ class Carried(Passage):
     def give_up(self, reason: str) -> None:
         """Wait no longer for a relay that may be alive; should it come back, it is ended."""
         if isinstance(self._transport, RelayTransport):
-            self._carriage.end_relay(self)
+            self._routes.end_relay(self)
             self._transport.give_up(reason)
 
     def refuse(self, code: int) -> None:
@@ -392,8 +392,8 @@ class Carried(Passage):
 
     def end(self) -> Sequence[str]:
         self._stop_watching()
-        self._carriage.ended(self.run)
-        return [self._mail.end()]
+        self._routes.ended(self.run)
+        return [self._ledger.end()]
 
     def _stop_watching(self) -> None:
         if self._end_watch is not None:

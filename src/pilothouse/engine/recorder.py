@@ -39,7 +39,7 @@ from pilothouse.protocol.wire import encode_json
 from .questions import closed, decided
 from .view import View, record_of
 
-__all__ = ["PIECES_ALONE", "Scribe", "day_of", "now_ms"]
+__all__ = ["PIECES_ALONE", "Recorder", "day_of", "now_ms"]
 
 
 def now_ms() -> int:
@@ -47,7 +47,7 @@ def now_ms() -> int:
     return time.time_ns() // 1_000_000
 
 
-class Scribe:
+class Recorder:
     """The one hand that writes. Every entry is numbered, told to its view and posted at once."""
 
     def __init__(self, journal: Journal, *, clock: Callable[[], int] = now_ms) -> None:

@@ -23,21 +23,21 @@ from pilothouse.errors import BypassNotAllowed
 
 from .policy import Ask, Decision, PolicyFile
 from .questions import check, elicited, pose, session_rules, settled
-from .scribe import Scribe
+from .recorder import Recorder
 from .view import View
 
-__all__ = ["Asking"]
+__all__ = ["AskHandler"]
 
 LEAST_TIME_MS: Final = 60_000
 Spawn = Callable[[Coroutine[Any, Any, None]], object]
 
 
-class Asking:
+class AskHandler:
     """The questions of one CLI that wait for an answer."""
 
     def __init__(
         self,
-        scribe: Scribe,
+        recorder: Recorder,
         view: View,
         policy: PolicyFile,
         *,
@@ -49,7 +49,7 @@ class Asking:
         opened: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`foreign`: the CLI is not the engine's. `opened` is told of a question that is kept."""
-        self._scribe = scribe
+        self._recorder = recorder
         self._view = view
         self._policy = policy
         self._timeout_ms = timeout_ms
@@ -79,7 +79,7 @@ class Asking:
         answer = settled(request, await self._ask(request, cwd, label))
         rules = session_rules(request, answer)
         if rules:
-            self._scribe.write(self._view, RulesKept(rules=rules))
+            self._recorder.write(self._view, RulesKept(rules=rules))
         return answer
 
     async def elicitation(self, request: ElicitationRequest) -> ElicitationAnswer:
@@ -126,7 +126,7 @@ class Asking:
         open_one = self._view.questions.get(question_id)
         if open_one is not None and open_one.state == "open":
             return open_one
-        await self._scribe.kept()
+        await self._recorder.kept()
         known = await self._asked_before(question_id)
         return None if known is None or known.state in ("open", "withdrawn") else known
 
@@ -136,7 +136,7 @@ class Asking:
         self._waiting[question.id] = waiting
         try:
             if opening:
-                await self._scribe.write(self._view, *opening).committed
+                await self._recorder.write(self._view, *opening).committed
             self._opened(question.id)
             self._start_clock(question)
             return await waiting
@@ -154,7 +154,7 @@ class Asking:
         cwd: str | None,
         label: str | None,
     ) -> Question:
-        view, now = self._view, self._scribe.clock()
+        view, now = self._view, self._recorder.clock()
         posing = partial(
             pose,
             request,
@@ -190,7 +190,7 @@ class Asking:
             id=question.id, state="answered", answer=answer, by="policy", rule=decision.rule
         )
         records = (QuestionOpened(question=question), closed)
-        await self._scribe.write(self._view, *records).committed
+        await self._recorder.write(self._view, *records).committed
         return answer
 
     def _verdict(self, question: Question, decision: Decision) -> Answer:
@@ -212,13 +212,13 @@ class Asking:
             record = QuestionClosed(
                 id=question_id, state="withdrawn", because="Claude Code no longer asks"
             )
-            self._scribe.write(self._view, record)
+            self._recorder.write(self._view, record)
 
     def _start_clock(self, question: Question) -> None:
         if question.expires_at is not None and question.id in self._waiting:
             # One that was open while no engine ran gets some time in which it can be answered.
             least = min(self._timeout_ms, LEAST_TIME_MS)
-            left = max(question.expires_at - self._scribe.clock(), least) / 1000
+            left = max(question.expires_at - self._recorder.clock(), least) / 1000
             loop = asyncio.get_running_loop()
             self._timers[question.id] = loop.call_later(
                 left, lambda: self._spawn(self._expire(question.id))
@@ -235,7 +235,7 @@ class Asking:
             return
         reason = _expired(question)
         record = QuestionClosed(id=question_id, state="expired", by="timeout", because=reason)
-        await self._scribe.write(self._view, record).committed
+        await self._recorder.write(self._view, record).committed
         self.give(question_id, Decline() if question.kind == "elicitation" else Deny(reason=reason))
 
 

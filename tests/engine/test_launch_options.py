@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pilothouse.api.contract import SessionOptions
-from pilothouse.engine.launching import (
+from pilothouse.engine.launch_options import (
     EITHER,
     SWITCHES,
     VALUES,

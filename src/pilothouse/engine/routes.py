@@ -1,9 +1,9 @@
 """How the engine reaches a session's CLI: over pipes of its own, or through a door.
 
-Passages        how new ones begin, and how those are found that outlived the engine
-  Pipes         children of the engine
-  Carriage      relays here and on other machines, and CLIs that dial in themselves
-Passage         one life of one CLI
+Routes          make new ones, and find those that outlived the engine
+  PipeRoutes    children of the engine
+  DoorRoutes    relays here and on other machines, and CLIs that dial in themselves
+Route           the way to one CLI, for one life of it
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from pilothouse.journal.contract import ReceivedRow, RunRow
 
 from .view import View
 
-__all__ = ["Passage", "Passages", "Pipes", "Told", "pipes"]
+__all__ = ["PipeRoutes", "Route", "Routes", "Told"]
 
 
-class Passage:
+class Route:
     """The way to one CLI. This one is the pipes that its client opens by itself."""
 
     run: str = ""
@@ -55,7 +55,7 @@ class Passage:
 
 
 class Told(Protocol):
-    """Whom a passage tells what its transport does not."""
+    """Whom a route tells what its transport does not."""
 
     def lines_lost(self, because: str) -> None:
         """Lines of the CLI's are gone for good."""
@@ -66,19 +66,19 @@ class Told(Protocol):
         ...
 
 
-class Passages(Protocol):
+class Routes(Protocol):
     """Opens ways to CLIs."""
 
     async def check(self, options: SessionOptions) -> None:
         """Refuse a way that there is not."""
         ...
 
-    def begin(self, view: View, told: Told, locks: Callable[[], Sequence[int]]) -> Passage:
+    def begin(self, view: View, told: Told, locks: Callable[[], Sequence[int]]) -> Route:
         """The way to a CLI that is to be started. `locks` are files that must stay locked for
         as long as it lives."""
         ...
 
-    def find(self, view: View, row: RunRow, told: Told) -> Passage | None:
+    def find(self, view: View, row: RunRow, told: Told) -> Route | None:
         """The way to a CLI that was started by an engine before this one, if it lives."""
         ...
 
@@ -102,7 +102,7 @@ class Passages(Protocol):
     def revoke_runner(self, name: str) -> None: ...
 
 
-class Pipes:
+class PipeRoutes:
     """Every CLI is a child of the engine and ends with it."""
 
     async def check(self, options: SessionOptions) -> None:
@@ -111,10 +111,10 @@ class Pipes:
         if options.via not in (None, "stdio"):
             raise _no_door("via", "relays need a server they can dial")
 
-    def begin(self, view: View, told: Told, locks: Callable[[], Sequence[int]]) -> Passage:
-        return Passage()
+    def begin(self, view: View, told: Told, locks: Callable[[], Sequence[int]]) -> Route:
+        return Route()
 
-    def find(self, view: View, row: RunRow, told: Told) -> Passage | None:
+    def find(self, view: View, row: RunRow, told: Told) -> Route | None:
         return None
 
     def tidy(self, runs: Collection[str]) -> None:
@@ -137,11 +137,6 @@ class Pipes:
 
     def revoke_runner(self, name: str) -> None:
         raise _no_door("a runner", "other machines join a server")
-
-
-def pipes() -> Passages:
-    """The ways of an engine without doors."""
-    return Pipes()
 
 
 def _no_door(what: str, why: str) -> InvalidOption:

@@ -15,9 +15,9 @@ from pilothouse.api.records import AnyRecord, QuestionClosed, QuestionOpened
 from pilothouse.client.permissions import Allow as Allowed
 from pilothouse.client.permissions import Deny as Denied
 from pilothouse.client.permissions import PermissionRequest
-from pilothouse.engine.asking import Asking
+from pilothouse.engine.ask_handler import AskHandler
 from pilothouse.engine.policy import Ask, Decision, PolicyFile
-from pilothouse.engine.scribe import Scribe
+from pilothouse.engine.recorder import Recorder
 from pilothouse.engine.view import View
 from pilothouse.journal.contract import Posted
 from tests.engine.questions.asks import tool_request
@@ -69,9 +69,9 @@ def run(command: str, number: int = 1) -> PermissionRequest:
     return replace(request, request_id=f"request-{number}")
 
 
-def made(policy: Slow | PolicyFile, notes: Notes) -> Asking:
-    return Asking(
-        cast("Scribe", notes),
+def made(policy: Slow | PolicyFile, notes: Notes) -> AskHandler:
+    return AskHandler(
+        cast("Recorder", notes),
         View("s", cwd="/nowhere"),
         cast("PolicyFile", policy),
         timeout_ms=0,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.engine.listing import merged
+from pilothouse.engine.session_list import merged
 from pilothouse.engine.view import View
 
 
