@@ -17,7 +17,7 @@ from pilothouse.api.answers import Answer
 from pilothouse.api.contract import Engine, QuestionKind, QuestionState, State
 from pilothouse.api.records import KINDS, AnyRecord
 from pilothouse.api.wire import CODES
-from pilothouse.engine.control import ALLOWED_CONTROLS
+from pilothouse.engine.cli_controls import ALLOWED_CONTROLS
 from pilothouse.engine.questions import plan
 from pilothouse.faces.http import metrics
 from pilothouse.faces.http.document import make_document

@@ -196,7 +196,7 @@ class Stage:
 
     def _work(self) -> set[asyncio.Task[Any]]:
         """What the engine does on its own, also for callers that have left."""
-        return self.engine.services.tasks._running - set(self.engine._housekeeping)
+        return self.engine.services.tasks._running - set(self.engine._recovery._tasks)
 
     # What callers do
 

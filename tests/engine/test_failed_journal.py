@@ -68,7 +68,7 @@ async def fail(it: House) -> None:
     journal._writer._commit = append
     with pytest.raises(JournalError, match="full"):
         await journal.post([]).committed
-    _, minding = it.engine._housekeeping
+    _, minding = it.engine._recovery._tasks
     await asyncio.wait_for(minding, DEADLINE)
 
 

@@ -24,7 +24,7 @@ from pilothouse.api.answers import (
 )
 from pilothouse.api.contract import Ask, Asked, Fork, Question, Say
 from pilothouse.engine import ask_handler as asks
-from pilothouse.engine import guests, hosting
+from pilothouse.engine import foreign, foreign_asks
 from pilothouse.engine.engine import SessionEngine
 from pilothouse.engine.policy import Decision
 from pilothouse.errors import (
@@ -70,7 +70,7 @@ async def inn(simulated_cli: SimulatedCLIMaker, tmp_path: Path) -> AsyncIterator
 
 @pytest.fixture
 def short_lease(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guests, "LEASE_S", 0.01)
+    monkeypatch.setattr(foreign, "LEASE_S", 0.01)
 
 
 class Guest:
@@ -320,7 +320,7 @@ async def test_one_session_in_another_spelling_is_the_same(inn: Housing, spellin
 async def test_more_guests_than_anybody_could_answer_are_refused(
     inn: Housing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(guests, "MOST_VISITS", 2)
+    monkeypatch.setattr(foreign_asks, "MOST_ASKS", 2)
     it = await inn()
     first, second, third = (Guest(it) for _ in range(3))
     question = await first.opened()
@@ -338,7 +338,11 @@ async def test_a_disk_that_hangs_keeps_nobody_else(
     inn: Housing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = await inn()
-    permitted, let_go, hangs = hosting.permitted_directory, threading.Event(), threading.Event()
+    permitted, let_go, hangs = (
+        foreign_asks.permitted_directory,
+        threading.Event(),
+        threading.Event(),
+    )
 
     def slow(given: str, roots: tuple[Path, ...]) -> str:
         if given == "/hung":
@@ -347,7 +351,7 @@ async def test_a_disk_that_hangs_keeps_nobody_else(
             return permitted(str(it.cwd), roots)
         return permitted(given, roots)
 
-    monkeypatch.setattr(hosting, "permitted_directory", slow)
+    monkeypatch.setattr(foreign_asks, "permitted_directory", slow)
     there, hung = Guest(it), Guest(it)
     question = await there.opened()
     waiting = asyncio.create_task(it.engine.ask(hung.request(cwd="/hung", wait_s=0.0)))
@@ -483,7 +487,7 @@ async def test_whoever_waits_keeps_a_question_open(inn: Housing) -> None:
     first.cancel()
     await asyncio.wait([first])
     # As long as a lease lasts, and more.
-    await asyncio.wait([second], timeout=10 * guests.LEASE_S)
+    await asyncio.wait([second], timeout=10 * foreign.LEASE_S)
     assert (await it.engine.question(question.id)).state == "open"
     second.cancel()
     assert (await settled(it.engine, question)).state == "withdrawn"
@@ -501,7 +505,7 @@ async def test_a_guest_that_leaves_while_the_policy_decides_leaves_no_open_quest
     asks.cancel()
     # Longer than a lease: nothing is open yet that could be withdrawn.
     await asyncio.wait([asks])
-    await asyncio.to_thread(let_go.wait, 10 * guests.LEASE_S)
+    await asyncio.to_thread(let_go.wait, 10 * foreign.LEASE_S)
     assert await it.engine.questions(state="any") == []
     after = it.engine.journal.last
     let_go.set()
@@ -548,7 +552,7 @@ async def test_a_session_whose_guest_has_gone_is_resumed_here(
     (it.cwd / "below").mkdir()
     question = await Guest(it, session_id).opened(cwd=str(it.cwd / "below"))
     await it.engine.withdraw(question.id, "it has ended")
-    monkeypatch.setattr(guests, "LEASE_S", 0.0)
+    monkeypatch.setattr(foreign, "LEASE_S", 0.0)
     await it.say(session_id, "more")
     status = await it.until(session_id, "done")
     assert (status.result, status.foreign, status.turns) == ("Two.", False, 1)
@@ -607,7 +611,7 @@ async def test_a_session_of_a_guest_is_resumed_within_the_allowed_roots_alone(
     session_id = await elsewhere(it, allowed_roots=[str(allowed)])
     question = await Guest(it, session_id).opened(cwd=str(allowed))
     await it.engine.withdraw(question.id, "it has ended")
-    monkeypatch.setattr(guests, "LEASE_S", 0.0)
+    monkeypatch.setattr(foreign, "LEASE_S", 0.0)
     with pytest.raises(DirectoryRefused, match="outside the allowed roots"):
         await it.say(session_id, "more")
     assert (await it.engine.status(session_id)).foreign
@@ -620,7 +624,7 @@ async def test_a_session_whose_transcript_names_no_directory_is_not_resumed(
     session_id = await elsewhere(it)
     question = await Guest(it, session_id).opened()
     await it.engine.withdraw(question.id, "it has ended")
-    monkeypatch.setattr(guests, "LEASE_S", 0.0)
+    monkeypatch.setattr(foreign, "LEASE_S", 0.0)
     history = it.engine.services.history
     found = await history.find(session_id)
     assert found is not None
@@ -642,7 +646,7 @@ async def test_an_old_ask_that_comes_again_does_not_shut_a_session_of_ours(
     guest = Guest(it, session_id)
     await it.engine.answer((await guest.opened()).id, Allow())
     with monkeypatch.context() as meanwhile:
-        meanwhile.setattr(guests, "LEASE_S", 0.0)
+        meanwhile.setattr(foreign, "LEASE_S", 0.0)
         await it.say(session_id, "more")
     await it.asked(session_id)
     assert ((await guest.ask()).response or {})["behavior"] == "allow"
@@ -705,7 +709,7 @@ async def test_a_guest_without_a_transcript_cannot_be_resumed(
     it = await inn()
     guest = Guest(it)
     await it.engine.withdraw((await guest.opened()).id, "it has ended")
-    monkeypatch.setattr(guests, "LEASE_S", 0.0)
+    monkeypatch.setattr(foreign, "LEASE_S", 0.0)
     with pytest.raises(NotNow, match="is not on this machine"):
         await it.say(guest.session_id, "more")
 
@@ -755,7 +759,7 @@ async def test_a_guest_asks_over_http(inn: Housing, monkeypatch: pytest.MonkeyPa
         assert (await asks).response == allowed
         leaving = asyncio.create_task(remote.ask(guest.request(tool_use_id="toolu_2")))
         question = await it.asked(guest.session_id)
-        monkeypatch.setattr(guests, "LEASE_S", 0.01)
+        monkeypatch.setattr(foreign, "LEASE_S", 0.01)
         leaving.cancel()
         assert (await settled(it.engine, question)).state == "withdrawn"
 
@@ -836,7 +840,7 @@ async def test_a_guest_that_does_not_come_again_after_a_restart_has_gone(
     it = await inn()
     question = await Guest(it).opened()
     await it.close()
-    monkeypatch.setattr(guests, "LEASE_S", 0.01)
+    monkeypatch.setattr(foreign, "LEASE_S", 0.01)
     await it.open()
     told = await settled(it.engine, question)
     assert (told.state, told.closed_because) == ("withdrawn", "the CLI that asked has gone")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pilothouse.api.contract import Caps, Fork, Say, SessionOptions, Start
-from pilothouse.engine import registry
+from pilothouse.engine import session_verbs
 from pilothouse.errors import (
     CapReached,
     DirectoryRefused,
@@ -268,7 +268,7 @@ async def test_others_are_served_while_long_options_are_looked_at(
         looking.set()
         assert looked.wait(DEADLINE)
 
-    monkeypatch.setattr(registry, "check_values", look)
+    monkeypatch.setattr(session_verbs, "check_values", look)
     starting = asyncio.ensure_future(it.start())
     assert await asyncio.to_thread(looking.wait, DEADLINE)
     assert (await it.engine.health()).ok

@@ -413,6 +413,6 @@ async def test_no_cli_works_on_once_nothing_can_be_kept(stage: Stage) -> None:
         await stage.say(session_id)
     async with asyncio.timeout(DEADLINE):
         await cli.input_ended.wait()
-        await asyncio.wait(set(stage.engine._housekeeping[1:]))
+        await asyncio.wait(set(stage.engine._recovery._tasks[1:]))
     assert not stage.session(session_id).has_cli
     stage.failures.clear()

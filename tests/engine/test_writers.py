@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilothouse.engine import writers as module
-from pilothouse.engine.registry import Registry
+from pilothouse.engine.engine import SessionEngine
 from pilothouse.engine.writers import Writers
 from pilothouse.errors import NotNow, SessionTaken
 from pilothouse.settings import load
@@ -256,7 +256,7 @@ async def test_the_locks_are_where_the_transcripts_are_whatever_the_login(tmp_pa
     login = load(env={**home, "XDG_RUNTIME_DIR": str(tmp_path / "run")})
     cron = load(env=home, flags={"state_dir": tmp_path / "state"})
     first, second = (
-        Registry(each, journal=None).services.writers  # type: ignore[arg-type]  # none is used
+        SessionEngine(each, journal=None).services.writers  # type: ignore[arg-type]  # none is used
         for each in (login, cron)
     )
     held = first.acquire("s")

@@ -137,7 +137,7 @@ class Life(ABC):
         self._recorder.check()
         if self.has_cli:
             return
-        self._services.check_alone(self.view)
+        self._services.foreign.check_absent(self.view)
         settings = self._services.settings
         check_environment(
             self.view.options, settings.allowed_env, allow_bypass=self._services.gate.allowed
@@ -148,7 +148,7 @@ class Life(ABC):
             check_directories(self.view.options, self.view.cwd, settings.allowed_roots)
         self._acquire_writers()
         try:
-            self._room = self._services.make_room(self.session_id, leaving)
+            self._room = self._services.slots.take(self.session_id, self, leaving=leaving)
         except BaseException:
             self._release_writers()
             raise
@@ -443,7 +443,7 @@ class Life(ABC):
 
     def _turn_ended(self, turn: Turn) -> None:
         self._unsaved = True
-        self._services.turn_ended(turn.cost_usd)
+        self._services.spending.add(turn.cost_usd)
         if self._client is not None and first_unsent(self.view) is not None:
             self._services.tasks.spawn(self.send_queued(self._client))
 
@@ -529,6 +529,7 @@ class Life(ABC):
         for writer in self._writers.values():
             writer.release()
         self._writers.clear()
+        self._services.slots.free(self.session_id)
 
 
 def first_unsent(view: View) -> QueuedPrompt | None:

@@ -44,6 +44,7 @@ class Outliving(Life, ABC):
         for writer in self._writers.values():
             writer.leave()
         self._writers.clear()
+        self._services.slots.free(self.session_id)
         return True
 
     async def take_up(self) -> bool:
@@ -57,6 +58,7 @@ class Outliving(Life, ABC):
         self._ended = asyncio.Event()
         for each in dict.fromkeys([self.session_id, view.claude_session_id]):
             self._writers[each] = services.writers.take_up(each)
+        services.slots.hold(self.session_id, self)
         past = await recall(services.journal, view, row.refs)
         self._asks = self.new_ask_handler(asked_before=services.journal.question)
         self._mend_withdrawn(self._asks, past)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -16,11 +16,12 @@ from pilothouse.history import History
 from pilothouse.journal.contract import Journal
 from pilothouse.settings import Settings
 
+from .foreign import ForeignCLIs
 from .gate import OperatorGate
+from .limits import Slots, Spending
 from .policy import PolicyFile
 from .recorder import Recorder
 from .routes import Routes
-from .view import View
 from .writers import Writers
 
 __all__ = ["ClientMaker", "Services", "Tasks"]
@@ -87,15 +88,9 @@ class Services:
     gate: OperatorGate
     make_client: ClientMaker
     routes: Routes
-    make_room: Callable[..., asyncio.Task[None] | None]
-    """Called before a CLI starts: closes an idle one if need be, or raises TooManySessions."""
-    turn_ended: Callable[[float], None]
-    """Told what a turn has cost."""
-    check_caps: Callable[[View], None]
-    """Raises CapReached where no further turn may begin."""
-    is_capped: Callable[[View], bool]
-    check_alone: Callable[[View], None]
-    """Raises NotNow where a CLI that is not the engine's works in the session."""
+    slots: Slots
+    spending: Spending
+    foreign: ForeignCLIs
     cli_path: str | Path | None = None
     simulated: bool = False
     lack: str | None = None

@@ -107,13 +107,13 @@ class Session(Outliving):
         Where spending is capped each waits for the end of the turn before it: a CLI that had it
         would begin another turn with it, whatever the last one has cost.
         """
-        if not self._services.is_capped(self.view):
+        if not self._services.spending.is_capped(self.view):
             return True
         tracker = self.view.tracker
         if tracker is not None and (tracker.running or tracker.unanswered):
             return False
         try:
-            self._services.check_caps(self.view)
+            self._services.spending.check(self.view)
         except CapReached as reached:
             log.warning("session %s: %s", self.session_id, reached)
             for prompt_id in list(self.view.queued):

@@ -1,4 +1,4 @@
-"""The engine's verbs that only tell: status, lists, events, policy, cost, health."""
+"""The verbs that only tell: status, lists, events, policy, cost, health."""
 
 from __future__ import annotations
 
@@ -19,30 +19,37 @@ from pilothouse.api.contract import (
     JsonObject,
     Listing,
     PolicyReport,
-    Question,
-    QuestionFilter,
     Status,
     ToolRun,
 )
 from pilothouse.api.redaction import tellable
 
+from .adoption import Adoption
 from .output import EndedTools, lines_of
 from .policy import dry_run
-from .registry import PAGE, Registry
+from .services import Services
 from .session_list import merged
+from .sessions import Sessions
 
-__all__ = ["Reporting"]
+__all__ = ["Reports"]
 
 T = TypeVar("T")
 Tools = list[ToolRun]
-Questions = list[Question]
 
+PAGE: Final = 1000
+"""Entries that are read at once."""
 MOST_DIFFERENCES: Final = 1000
 """So many lines of a dry run are told."""
 
 
-class Reporting(Registry):
+class Reports:
     """Tells what there is."""
+
+    def __init__(self, services: Services, sessions: Sessions, adoption: Adoption) -> None:
+        self._services = services
+        self._sessions = sessions
+        self._adoption = adoption
+        self._started_at = services.recorder.clock()
 
     async def status(
         self, session_id: str, *, output_lines: int = 0, after: int | None = None
@@ -51,13 +58,13 @@ class Reporting(Registry):
 
         With a cursor its output and the tools that ended are those after it.
         """
-        session = await self.session(session_id, adopt=False)
+        session = await self._adoption.known(session_id)
         told = await self._once_kept(session.status())
         if not output_lines and after is None:
             return told
-        limit = self.services.settings.event_buffer_size
+        limit = self._services.settings.event_buffer_size
         # No entry that came meanwhile: whoever goes on from this cursor must not miss it.
-        batch = await self.journal.read_back(
+        batch = await self._services.journal.read_back(
             told.cursor + 1, session_id=told.session_id, limit=limit
         )
         if after is None:
@@ -76,7 +83,7 @@ class Reporting(Registry):
         if not batch.events or batch.events[0].seq <= after + 1:
             return False
         first = batch.events[0].seq
-        older = await self.journal.read_back(first, session_id=told.session_id, limit=1)
+        older = await self._services.journal.read_back(first, session_id=told.session_id, limit=1)
         return bool(older.events) and older.events[0].seq > after
 
     async def _ended(self, told: Status, events: Sequence[Event], after: int) -> Tools:
@@ -87,7 +94,7 @@ class Reporting(Registry):
         wanted = [name for name in ended.unnamed(after) if name not in known]
         if wanted:
             words = [name.encode() for name in wanted]
-            lines = await self.journal.lines_with(0, words, session_id=told.session_id)
+            lines = await self._services.journal.lines_with(0, words, session_id=told.session_id)
             ended.name(lines, wanted)
         return ended.told(after, known)
 
@@ -95,44 +102,46 @@ class Reporting(Registry):
         self, *, cwd: str | None = None, limit: int = 50, offset: int = 0, live: bool = False
     ) -> Listing:
         """Every session, ours and those on disk, the most recent first."""
-        self.recorder.check()
-        ours = [each.view for each in self.sessions.values() if each.has_cli or not live]
+        self._services.recorder.check()
+        ours = [each.view for each in self._sessions.all.values() if each.has_cli or not live]
         if live:
             return merged(ours, None, cwd=cwd, limit=limit, offset=offset)
-        page = await self.services.history.list(cwd=cwd, limit=offset + limit + len(ours))
+        page = await self._services.history.list(cwd=cwd, limit=offset + limit + len(ours))
         return merged(ours, page, cwd=cwd, limit=limit, offset=offset)
 
     async def read(
         self, after: int = 0, *, session_id: str | None = None, limit: int = 500
     ) -> Batch:
         """A page of events after a cursor."""
-        limit = min(limit, self.services.settings.event_buffer_size)
-        return tellable(await self.journal.read(after, session_id=session_id, limit=limit))
+        limit = min(limit, self._services.settings.event_buffer_size)
+        return tellable(
+            await self._services.journal.read(after, session_id=session_id, limit=limit)
+        )
 
     async def watch(
         self, after: int | None = None, *, session_id: str | None = None
     ) -> AsyncGenerator[Batch]:
         """Events from a cursor on (None: from now on), as they are committed, without an end."""
-        cursor = self.journal.last if after is None else after
+        cursor = self._services.journal.last if after is None else after
         while True:
-            batch = await self.journal.read(cursor, session_id=session_id, limit=PAGE)
+            batch = await self._services.journal.read(cursor, session_id=session_id, limit=PAGE)
             cursor = batch.cursor
             if batch.events or batch.gaps:
                 yield tellable(batch)
             else:
-                await self.journal.wait(cursor, session_id=session_id)
+                await self._services.journal.wait(cursor, session_id=session_id)
 
     async def policy(self) -> PolicyReport:
         """The rules in force, and what is wrong with the file if anything is."""
-        await asyncio.to_thread(self.services.policy.refresh)
-        return self.services.policy.report()
+        await asyncio.to_thread(self._services.policy.refresh)
+        return self._services.policy.report()
 
     async def policy_dry_run(self, text: str) -> DryRun:
         """What would have been decided otherwise under these rules."""
-        self.recorder.check()
-        in_force = self.services.policy
+        self._services.recorder.check()
+        in_force = self._services.policy
         changed = await asyncio.to_thread(in_force.parse, text)
-        asked = await self.journal.questions()
+        asked = await self._services.journal.questions()
         ran = await asyncio.to_thread(dry_run, asked, in_force.policy, changed)
         told = ran.differ[-MOST_DIFFERENCES:]
         return replace(ran, differ=told, older=len(ran.differ) - len(told))
@@ -147,8 +156,8 @@ class Reporting(Registry):
         before: str | None = None,
     ) -> CostReport:
         """What was spent: the last lines, or the last before a group's. The sum is of all."""
-        self.recorder.check()
-        lines = await self.journal.costs(by, session_id=session_id, since=since)
+        self._services.recorder.check()
+        lines = await self._services.journal.costs(by, session_id=session_id, since=since)
         groups = [line.group for line in lines]
         end = len(lines) if before is None else groups.index(before) if before in groups else 0
         start = max(0, end - limit)
@@ -156,8 +165,8 @@ class Reporting(Registry):
             by=by,
             lines=lines[start:end],
             total_usd=sum(line.usd for line in lines),
-            today_usd=self.spent_today(),
-            day_cap_usd=self.services.settings.day_cap_usd,
+            today_usd=self._services.spending.today_usd,
+            day_cap_usd=self._services.settings.day_cap_usd,
             older=start,
         )
 
@@ -165,68 +174,28 @@ class Reporting(Registry):
         """Every setting with its value and where it came from."""
         return {
             name: {"value": value, "source": source}
-            for name, value, source in self.services.settings.describe()
+            for name, value, source in self._services.settings.describe()
         }
 
     async def health(self) -> Health:
         """Whether it can do its work."""
-        views = [each.view for each in self.sessions.values()]
-        failed = self.journal.failed
+        views = [each.view for each in self._sessions.all.values()]
+        failed = self._services.journal.failed
         return Health(
             ok=failed is None,
             version=__version__,
-            live=sum(each.has_cli for each in self.sessions.values()),
+            live=sum(each.has_cli for each in self._sessions.all.values()),
             sessions=len(views),
             questions=sum(len(view.open_questions) for view in views),
-            cursor=self.journal.last,
-            simulated=self.services.simulated,
-            started_at=self.started_at,
+            cursor=self._services.journal.last,
+            simulated=self._services.simulated,
+            started_at=self._started_at,
             problem=None if failed is None else str(failed),
-            lack=self.services.lack,
+            lack=self._services.lack,
             states=dict(Counter(view.state for view in views)),
-        )
-
-    async def questions(
-        self,
-        *,
-        session_id: str | None = None,
-        state: QuestionFilter = "decidable",
-        limit: int = 500,
-        before: str | None = None,
-    ) -> Sequence[Question]:
-        """Questions in the order they were asked: those that take an answer, or as `state` says.
-
-        They are the last `limit` of them, or the last that were asked before another question.
-        """
-        self.recorder.check()
-        cursor = None if before is None else await self.question(before)
-        if state == "decidable":
-            every = await self._once_kept(self._decidable(session_id))
-            if cursor is not None:
-                every = [each for each in every if _place(each) < _place(cursor)]
-            return every[-limit:]
-        return await self.journal.questions(
-            session_id=session_id,
-            state=None if state == "any" else state,
-            limit=limit,
-            before=before,
         )
 
     async def _once_kept(self, told: T) -> T:
         """Tell it when it is committed: nobody may know of a question that a crash undoes."""
-        await self.recorder.kept()
+        await self._services.recorder.kept()
         return told
-
-    def _decidable(self, session_id: str | None) -> list[Question]:
-        views = [each.view for name, each in self.sessions.items() if session_id in (None, name)]
-        every = [question for view in views for question in view.questions.values()]
-        return sorted(every, key=_place)
-
-    async def question(self, question_id: str) -> Question:
-        """One question, in whatever state it is."""
-        return (await self.asked(question_id))[0]
-
-
-def _place(question: Question) -> tuple[int, str]:
-    """Where it stands among all questions."""
-    return question.opened_at, question.id

@@ -1,15 +1,15 @@
-"""The engine's verbs that begin sessions, talk to them and stop them."""
+"""The verbs that begin sessions, talk to them and stop them."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
 from pilothouse.api.contract import (
+    ID_HAS,
     AllStopped,
     Cancelled,
     Content,
@@ -21,35 +21,43 @@ from pilothouse.api.contract import (
     Start,
     Started,
     Stopped,
+    is_id,
 )
 from pilothouse.api.records import AnyRecord, SessionStarted
-from pilothouse.errors import NotNow, UnknownPrompt
+from pilothouse.errors import NotNow, UnknownPrompt, UsageError
 from pilothouse.protocol.permissions import PermissionMode
 
-from .keys import Remember
-from .launch_options import check_path, permitted_directory
-from .registry import Registry
+from .adoption import Adoption
+from .keys import Keys, Remember
+from .launch_options import check_directories, check_path, client_options, permitted_directory
+from .services import Services
 from .session import Session
-from .view import View
+from .sessions import Sessions
+from .values import check_values
 
-__all__ = ["Talking"]
+__all__ = ["SessionVerbs"]
 
 log = logging.getLogger("pilothouse")
 
 
-class Talking(Registry):
-    """Starts, says, interrupts, stops, forks."""
+class SessionVerbs:
+    """Start, say, cancel, interrupt, stop, fork, set_mode.
+
+    What is kept is also done, although the caller may have left meanwhile.
+    """
+
+    def __init__(
+        self, services: Services, sessions: Sessions, adoption: Adoption, keys: Keys
+    ) -> None:
+        self._services = services
+        self._sessions = sessions
+        self._adoption = adoption
+        self._keys = keys
 
     async def start(self, request: Start) -> Started:
         """Begin a session; its id is known and kept before its CLI is."""
-        self.recorder.check()
-        act = self._starter(request)
-        # What is kept is also done, although the caller may have left meanwhile.
-        return await self.services.tasks.finish(
-            self.keys.once("start", request.key, request, Started, act)
-        )
+        self._services.recorder.check()
 
-    def _starter(self, request: Start) -> Callable[[Remember], Awaitable[Started]]:
         async def act(remember: Remember) -> Started:
             cwd = await self._directory(request)
             record = SessionStarted(
@@ -57,45 +65,74 @@ class Talking(Registry):
             )
             return await self._begin(record, request.prompt, remember)
 
-        return act
+        return await self._services.tasks.finish(
+            self._keys.once("start", request.key, request, Started, act)
+        )
 
     async def _directory(self, request: Start) -> str:
         """Where the session is to work. What is on another machine, its runner judges."""
         if request.options.machine is not None:
             check_path(request.cwd)
             return request.cwd
-        roots = self.services.settings.allowed_roots
+        roots = self._services.settings.allowed_roots
         return await asyncio.to_thread(permitted_directory, request.cwd, roots)
 
     async def _begin(self, record: SessionStarted, prompt: Content, remember: Remember) -> Started:
         """Keep a new session with its first message, and start its CLI."""
-        await self.check_wanted(record)
-        session = Session(self.services, View(session_id=str(uuid.uuid4())))
-        self.check_caps(session.view)
+        await self.check_start(record)
+        session = self._sessions.new()
+        self._services.spending.check(session.view)
         said = session.prompt(prompt)
         await session.reserve()
         started = Started(session_id=session.session_id, state="active", prompt_id=said.id)
-        await self.keep_new(session, [record, said], keys=remember(started))
+        await self._sessions.write_new(session, [record, said], keys=remember(started))
         session.deliver()
         return started
+
+    async def check_start(self, record: SessionStarted) -> None:
+        """Refuse options that no CLI may be started with, before anything is kept."""
+        # They may be long, or a disk may hang, and there are others to be served.
+        await asyncio.to_thread(self._check_options, record)
+        await self._services.routes.check(record.options)
+
+    def _check_options(self, record: SessionStarted) -> None:
+        if record.fork_at is not None and not is_id(record.fork_at):
+            raise UsageError(f"`at` is the uuid of a message; {ID_HAS}")
+        check_values(record.options)
+        settings, gate = self._services.settings, self._services.gate
+        options = client_options(
+            record.options,
+            cwd=record.cwd,
+            mode=record.options.mode,
+            allow_bypass=gate.allowed,
+            allowed_env=settings.allowed_env,
+            partials=False,
+            cli_path=None,
+            env={},
+            inherit_env=False,
+            conversation={},
+            handlers={},
+        )
+        gate.check_options(options)
+        if record.options.machine is None:
+            check_directories(record.options, record.cwd, settings.allowed_roots)
 
     async def say(self, session_id: str, request: Say) -> Said:
         """Send a message: to the live CLI, or to one that is started for it."""
 
         async def act(remember: Remember) -> Said:
-            session = await self.session(session_id)
-            self.services.gate.check_mode("say", request.mode)
-            self.check_caps(session.view)
+            session = await self._adoption.adopted(session_id)
+            self._services.gate.check_mode("say", request.mode)
+            self._services.spending.check(session.view)
             if request.mode is not None and request.mode != session.view.mode:
                 await session.set_mode(request.mode)
-            return await self.tell(session, request, remember)
+            return await self.send(session, request, remember)
 
-        scope = f"say:{session_id}"
-        return await self.services.tasks.finish(
-            self.keys.once(scope, request.key, request, Said, act)
+        return await self._services.tasks.finish(
+            self._keys.once(f"say:{session_id}", request.key, request, Said, act)
         )
 
-    async def tell(
+    async def send(
         self,
         session: Session,
         request: Say,
@@ -104,6 +141,7 @@ class Talking(Registry):
         by: str = "person",
         before: Sequence[AnyRecord] = (),
     ) -> Said:
+        """Keep a message, with the records before it, and deliver it."""
         resumed = not session.has_cli
         said = session.prompt(request.content, priority=request.priority, by=by)
         await session.reserve()
@@ -124,7 +162,7 @@ class Talking(Registry):
 
     async def cancel(self, session_id: str, prompt_id: str) -> Cancelled:
         """Take a queued message back."""
-        session = await self.known(session_id)
+        session = await self._adoption.own(session_id)
         if prompt_id not in session.view.queued:
             raise UnknownPrompt(
                 f"no message {prompt_id} is queued in session {session_id}",
@@ -134,7 +172,7 @@ class Talking(Registry):
 
     async def interrupt(self, session_id: str) -> Interrupted:
         """Stop the running turn. The session takes messages as before."""
-        session = await self.known(session_id)
+        session = await self._adoption.own(session_id)
         was_running = session.has_cli and (session.view.busy or bool(session.view.open_questions))
         queued = await session.interrupt() if was_running else list(session.view.queued)
         return Interrupted(
@@ -146,15 +184,15 @@ class Talking(Registry):
 
     async def stop(self, session_id: str) -> Stopped:
         """End the session's CLI. A message starts it again."""
-        session = await self.known(session_id)
+        session = await self._adoption.own(session_id)
         was_live = await session.stop()
         return Stopped(session_id=session_id, state=session.view.state, was_live=was_live)
 
     async def stop_all(self) -> AllStopped:
         """End every CLI there is, in order."""
         # Those that were let go of go on behind their relays, and hear nothing from here.
-        self.recorder.check()
-        live = [each for each in self.sessions.values() if each.has_cli]
+        self._services.recorder.check()
+        live = [each for each in self._sessions.all.values() if each.has_cli]
         ends = await asyncio.gather(*(each.stop() for each in live), return_exceptions=True)
         for session, end in zip(live, ends, strict=True):
             if isinstance(end, BaseException):
@@ -162,10 +200,10 @@ class Talking(Registry):
         return AllStopped(sessions=[each.session_id for each in live if not each.has_cli])
 
     async def fork(self, session_id: str, request: Fork) -> Started:
-        """A new session that begins with this one's conversation."""
+        """Begin a new session with this one's conversation."""
 
         async def act(remember: Remember) -> Started:
-            parent = await self.session(session_id)
+            parent = await self._adoption.adopted(session_id)
             view = parent.view
             if not view.has_conversation:
                 raise NotNow(
@@ -184,12 +222,11 @@ class Talking(Registry):
             )
             return await self._begin(record, request.prompt, remember)
 
-        scope = f"fork:{session_id}"
-        return await self.services.tasks.finish(
-            self.keys.once(scope, request.key, request, Started, act)
+        return await self._services.tasks.finish(
+            self._keys.once(f"fork:{session_id}", request.key, request, Started, act)
         )
 
     async def set_mode(self, session_id: str, mode: PermissionMode) -> ModeSet:
         """Switch the permission mode, in place wherever that is possible."""
-        self.services.gate.check_mode("set_mode", mode)
-        return await (await self.session(session_id)).set_mode(mode)
+        self._services.gate.check_mode("set_mode", mode)
+        return await (await self._adoption.adopted(session_id)).set_mode(mode)

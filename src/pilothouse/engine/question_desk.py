@@ -1,15 +1,15 @@
-"""The engine's verb that settles questions, and what follows from each answer."""
+"""Questions: which there are, and what follows from the answer to one. The first answer wins."""
 
 from __future__ import annotations
 
 import logging
-import uuid
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
 from pilothouse.api.answers import Allow, Answer, ApprovePlan, ClearContext, RevisePlan
-from pilothouse.api.contract import Answered, Content, Question, Say
+from pilothouse.api.contract import Answered, Content, Question, QuestionFilter, Say
 from pilothouse.api.records import (
     AnyRecord,
     OptionsChanged,
@@ -20,30 +20,103 @@ from pilothouse.api.records import (
 )
 from pilothouse.errors import QuestionSettled, Refused, UnknownQuestion
 
+from .foreign_asks import ForeignAsks
 from .questions import check, same, statement
 from .questions.plan import implementation_prompt
+from .services import Services
 from .session import Session
-from .talking import Talking
-from .view import View
+from .session_verbs import SessionVerbs
+from .sessions import Sessions
 
-__all__ = ["Answering"]
+__all__ = ["QuestionDesk"]
 
 log = logging.getLogger("pilothouse")
 
 
-class Answering(Talking):
-    """Settles questions: the first answer wins."""
+class QuestionDesk:
+    """Finds, lists and settles questions."""
+
+    def __init__(
+        self, services: Services, sessions: Sessions, verbs: SessionVerbs, asks: ForeignAsks
+    ) -> None:
+        self._services = services
+        self._sessions = sessions
+        self._verbs = verbs
+        self._asks = asks
+
+    # Which there are
+
+    async def find(self, question_id: str) -> tuple[Question, Session | None]:
+        """The question, and the session that still takes an answer to it."""
+        services = self._services
+        services.recorder.check()
+        question = await services.journal.question(question_id)
+        if question is None or question.decidable:
+            for session in self._sessions.all.values():
+                held = session.view.questions.get(question_id)
+                if held is not None:
+                    return held, session
+            # Settled a moment ago, perhaps: what it came to is not committed yet.
+            await services.recorder.kept()
+            question = await services.journal.question(question_id)
+        if question is None:
+            raise UnknownQuestion(
+                f"there is no question {question_id}", advice="list the open questions"
+            )
+        return question, None
+
+    async def list(
+        self,
+        *,
+        session_id: str | None = None,
+        state: QuestionFilter = "decidable",
+        limit: int = 500,
+        before: str | None = None,
+    ) -> Sequence[Question]:
+        """Questions in the order they were asked: those that take an answer, or as `state` says.
+
+        They are the last `limit` of them, or the last that were asked before another question.
+        """
+        self._services.recorder.check()
+        cursor = None if before is None else (await self.find(before))[0]
+        if state == "decidable":
+            every = self._decidable(session_id)
+            # Nobody may know of a question that a crash undoes.
+            await self._services.recorder.kept()
+            if cursor is not None:
+                every = [each for each in every if _place(each) < _place(cursor)]
+            return every[-limit:]
+        return await self._services.journal.questions(
+            session_id=session_id,
+            state=None if state == "any" else state,
+            limit=limit,
+            before=before,
+        )
+
+    def _decidable(self, session_id: str | None) -> list[Question]:
+        sessions = self._sessions.all.items()
+        views = [each.view for name, each in sessions if session_id in (None, name)]
+        every = [question for view in views for question in view.questions.values()]
+        return sorted(every, key=_place)
+
+    async def withdraw(self, question_id: str, because: str) -> Question:
+        """Close a question of a foreign CLI that wants no answer any more."""
+        question, session = await self.find(question_id)
+        await self._asks.withdraw(question, session, because)
+        return (await self.find(question_id))[0]
+
+    # Their answers
 
     async def answer(self, question_id: str, answer: Answer, *, by: str = "person") -> Answered:
         """Settle a question. The first answer wins; the same one again is no second one."""
         # A caller that leaves meanwhile must not leave the CLI without its answer.
-        return await self.services.tasks.finish(self._answer(question_id, answer, by))
+        return await self._services.tasks.finish(self._answer(question_id, answer, by))
 
     async def _answer(self, question_id: str, answer: Answer, by: str) -> Answered:
-        question, session = await self.asked(question_id)
+        question, session = await self.find(question_id)
         if session is None:
             return self._settled_before(question, answer)
-        check(question, answer, bypass_allowed=self.services.gate.allowed)
+        check(question, answer, bypass_allowed=self._services.gate.allowed)
         if isinstance(answer, ClearContext):
             return await self._clear_context(session, question, answer, by)
         if question.state == "open":
@@ -54,7 +127,7 @@ class Answering(Talking):
         return await self._decide(session, question, answer, by)
 
     def _settled_before(self, question: Question, answer: Answer) -> Answered:
-        session = self.sessions.get(question.session_id)
+        session = self._sessions.all.get(question.session_id)
         if session is None:
             raise UnknownQuestion(
                 f"the session of question {question.id} is no longer kept",
@@ -85,13 +158,13 @@ class Answering(Talking):
             return await self._restate(session, question, answer)
         if isinstance(answer, RevisePlan) and answer.images:
             content = _with_images("The images that belong to the feedback:", answer)
-            await self.tell(session, Say(content=content), by="engine")
+            await self._verbs.send(session, Say(content=content), by="engine")
         return await self._answered(session, question)
 
     def _give(self, session: Session, question: Question, answer: Answer) -> None:
         """Let whoever asked have an answer that is committed."""
         if question.foreign:
-            self.guests.give(question, answer)
+            self._asks.give(question, answer)
         else:
             session.answer(question.id, answer)
 
@@ -99,13 +172,13 @@ class Answering(Talking):
         self, session: Session, question: Question, answer: Answer, by: str
     ) -> Answered:
         """The CLI that asked is gone: the session is told the decision, and resumes with it."""
-        self.check_caps(session.view)
+        self._services.spending.check(session.view)
         return await self._tell_decision(session, question, answer, _settling(question, answer, by))
 
     async def _restate(self, session: Session, question: Question, answer: Answer) -> Answered:
         """The CLI died while its answer was being kept, and so has never heard it."""
         try:
-            self.check_caps(session.view)
+            self._services.spending.check(session.view)
             return await self._tell_decision(session, question, answer)
         except Refused as refused:
             # The answer counts; that the session is at a loss is told by its state.
@@ -122,7 +195,7 @@ class Answering(Talking):
             mode = (answer.mode if isinstance(answer, ApprovePlan) else None) or "default"
             options = replace(session.view.options, mode=mode)
             before.append(OptionsChanged(options=options, mode=mode))
-        await self.tell(session, request, by="engine", before=before)
+        await self._verbs.send(session, request, by="engine", before=before)
         return await self._answered(session, question, resumed=True)
 
     async def _clear_context(
@@ -130,7 +203,7 @@ class Answering(Talking):
     ) -> Answered:
         """End this session; a new one, linked to it, implements the plan."""
         view = session.view
-        new = Session(self.services, View(session_id=str(uuid.uuid4())))
+        new = self._sessions.new()
         record = SessionStarted(
             cwd=view.cwd,
             options=replace(view.options, mode=answer.mode),
@@ -139,16 +212,18 @@ class Answering(Talking):
             origin="plan",
             parent=view.session_id,
         )
-        await self.check_wanted(record)
+        await self._verbs.check_start(record)
         # A CLI's version may have been asked for: somebody else may have settled it meanwhile.
         if view.questions.get(question.id) is not question:
             return await self._answer(question.id, answer, by)
-        self.check_caps(view)
+        self._services.spending.check(view)
         await new.reserve(leaving=session.session_id)
         said = new.prompt(implementation_prompt(answer.plan or question.plan), by="engine")
         settled = _settling(question, answer, by)
         linked = SessionLinked(successor=new.session_id)
-        await self.keep_new(new, [record, said], before=[(view, settled), (view, linked)])
+        await self._sessions.write_new(
+            new, [record, said], before=[(view, settled), (view, linked)]
+        )
         self._give(session, question, answer)
         try:
             await session.stop()
@@ -157,7 +232,7 @@ class Answering(Talking):
         return await self._answered(session, question, new_session_id=new.session_id)
 
     async def _answered(self, session: Session, question: Question, **told: Any) -> Answered:
-        settled = await self.journal.question(question.id)
+        settled = await self._services.journal.question(question.id)
         return Answered(
             question=settled or question,
             state=session.view.state,
@@ -176,3 +251,8 @@ def _settling(question: Question, answer: Answer, by: str) -> AnyRecord:
     if question.state == "open":
         return QuestionClosed(id=question.id, state="answered", answer=answer, by=by)
     return QuestionDecided(id=question.id, answer=answer, by=by)
+
+
+def _place(question: Question) -> tuple[int, str]:
+    """Where it stands among all questions."""
+    return question.opened_at, question.id

@@ -1,4 +1,4 @@
-"""The engine's verbs that ask a live CLI something. They start one where none is alive."""
+"""The verbs that ask a live CLI something. They start one where none is alive."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from pilothouse.protocol.control_requests import UntypedRequest
 from pilothouse.protocol.strict import clean, encode_strictly
 from pilothouse.protocol.wire import members
 
-from .talking import Talking
+from .adoption import Adoption
+from .services import Services
+from .session_verbs import SessionVerbs
 from .values import check_values
 
-__all__ = ["ALLOWED_CONTROLS", "Controlling"]
+__all__ = ["ALLOWED_CONTROLS", "CLIControls"]
 
 ALLOWED_CONTROLS: Final = frozenset(
     {
@@ -49,34 +51,39 @@ ALLOWED_CONTROLS: Final = frozenset(
 model that was switched behind the engine would be forgotten at the next start."""
 
 
-class Controlling(Talking):
+class CLIControls:
     """Asks CLIs on behalf of callers."""
+
+    def __init__(self, services: Services, adoption: Adoption, verbs: SessionVerbs) -> None:
+        self._services = services
+        self._adoption = adoption
+        self._verbs = verbs
 
     async def set_model(self, session_id: str, model: str | None) -> Status:
         """Switch the model, now and for every later start; None is the CLI's own choice."""
         check_values(SessionOptions(model=model))
-        session = await self.session(session_id)
+        session = await self._adoption.adopted(session_id)
         client = await session.connected()
         if client is not None:
             await client.set_model(model)
         await session.change_options(model=model)
-        await self.recorder.kept()
+        await self._services.recorder.kept()
         return session.status()
 
     async def set_thinking(self, session_id: str, tokens: int | None) -> Status:
         """Limit the thinking, now and for every later start; None lifts the limit."""
         check_values(SessionOptions(max_thinking_tokens=tokens))
-        session = await self.session(session_id)
+        session = await self._adoption.adopted(session_id)
         client = await session.connected()
         if client is not None:
             await client.set_max_thinking_tokens(tokens)
         await session.change_options(max_thinking_tokens=tokens)
-        await self.recorder.kept()
+        await self._services.recorder.kept()
         return session.status()
 
     async def rewind(self, session_id: str, prompt_id: str, *, preview: bool = False) -> Rewound:
         """Put files back to where they were at a message; a preview only tells what it would do."""
-        client = await (await self.session(session_id)).live()
+        client = await (await self._adoption.adopted(session_id)).live()
         try:
             would = await client.rewind_files(prompt_id, dry_run=True)
             if preview or not would.can_rewind:
@@ -88,33 +95,35 @@ class Controlling(Talking):
 
     async def compact(self, session_id: str, instructions: str | None = None) -> Said:
         """Let the conversation be summed up, which makes room in the context."""
-        session = await self.session(session_id)
+        session = await self._adoption.adopted(session_id)
         if not session.view.has_conversation:
             raise NotNow(f"session {session_id} has nothing to compact", advice="say something")
-        return await self.say(session_id, Say(content=f"/compact {instructions or ''}".strip()))
+        return await self._verbs.say(
+            session_id, Say(content=f"/compact {instructions or ''}".strip())
+        )
 
     # MCP servers
 
     async def mcp_status(self, session_id: str) -> list[JsonObject]:
         """The session's MCP servers and whether they are connected."""
-        return await _servers(await (await self.session(session_id)).live())
+        return await _servers(await (await self._adoption.adopted(session_id)).live())
 
     async def mcp_reconnect(self, session_id: str, server: str) -> list[JsonObject]:
         """Connect to a server again; all of them after it."""
-        client = await (await self.session(session_id)).live()
+        client = await (await self._adoption.adopted(session_id)).live()
         await client.mcp_reconnect(server)
         return await _servers(client)
 
     async def mcp_toggle(self, session_id: str, server: str, *, enabled: bool) -> list[JsonObject]:
         """Turn a server off or on; all of them after it."""
-        client = await (await self.session(session_id)).live()
+        client = await (await self._adoption.adopted(session_id)).live()
         await client.mcp_toggle(server, enabled=enabled)
         return await _servers(client)
 
     async def mcp_set(self, session_id: str, servers: dict[str, JsonObject]) -> JsonObject:
         """Replace the servers, now and for every later start; which came, went and failed."""
         check_values(SessionOptions(mcp_servers=servers))
-        session = await self.session(session_id)
+        session = await self._adoption.adopted(session_id)
         client = await session.live()
         result = await client.mcp_set_servers(servers)
         await session.change_options(mcp_servers=servers)
@@ -124,30 +133,30 @@ class Controlling(Talking):
 
     async def context_usage(self, session_id: str) -> JsonObject:
         """What fills the context window."""
-        client = await (await self.session(session_id)).live()
+        client = await (await self._adoption.adopted(session_id)).live()
         return members((await client.context_usage()).raw)
 
     async def commands(self, session_id: str) -> list[JsonObject]:
         """The slash commands there are."""
-        client = await (await self.session(session_id)).live()
+        client = await (await self._adoption.adopted(session_id)).live()
         return _plain([] if client.initialization is None else client.initialization.commands)
 
     async def models(self, session_id: str) -> list[JsonObject]:
         """The models there are."""
-        client = await (await self.session(session_id)).live()
+        client = await (await self._adoption.adopted(session_id)).live()
         return _plain([] if client.initialization is None else client.initialization.models)
 
     async def control(self, session_id: str, subtype: str, fields: JsonObject) -> JsonObject:
         """Any other control request that is on the list of allowed ones."""
-        if subtype not in ALLOWED_CONTROLS.union(self.services.settings.controls):
+        if subtype not in ALLOWED_CONTROLS.union(self._services.settings.controls):
             raise ControlRefused(
                 f"the control request {subtype!r} is not allowed here",
                 advice="use the verb that does it, or let the operator add it to `controls`",
             )
         if "subtype" in fields:
             raise UsageError("`fields` cannot name another subtype; leave it out")
-        self.services.gate.check("control", fields)
-        client = await (await self.session(session_id)).live()
+        self._services.gate.check("control", fields)
+        client = await (await self._adoption.adopted(session_id)).live()
         # Not as arguments: a field may have the name of one.
         told = await client.request(UntypedRequest(kind=subtype, fields=fields))
         reply = clean(members(told.raw))
