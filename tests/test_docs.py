@@ -31,7 +31,7 @@ import pytest
 import pilothouse
 from pilothouse import Client, Options, errors, protocol
 from pilothouse.client import client as client_module
-from pilothouse.engine.machine import draw
+from pilothouse.engine import cli_phase, machine
 from pilothouse.protocol import ControlRequest, Initialize, Interrupt, UserMessage
 from pilothouse.protocol.system import SystemMessage
 from pilothouse.protocol.wire import JsonObject, members, tag_of
@@ -509,8 +509,9 @@ def test_the_design_names_every_room_and_every_module_of_the_client():
     assert [module for module in modules if f"`{module}`" not in text] == []
 
 
-def test_the_design_draws_the_states_as_the_table_has_them():
-    assert f"```mermaid\n{draw()}```" in (ROOT / "docs/design.md").read_text()
+@pytest.mark.parametrize("table", [machine, cli_phase], ids=["states", "phases"])
+def test_the_design_draws_the_tables_as_they_are(table: types.ModuleType):
+    assert f"```mermaid\n{table.draw()}```" in (ROOT / "docs/design.md").read_text()
 
 
 def test_the_readme_leads_to_every_page():

@@ -21,7 +21,7 @@ from pilothouse.api.answers import Answer
 from pilothouse.api.contract import Answered, Batch, Event, Question, Say, Start
 from pilothouse.client.client import Client, Sink
 from pilothouse.client.options import Options
-from pilothouse.engine import life, session
+from pilothouse.engine import session
 from pilothouse.engine.engine import SessionEngine
 from pilothouse.engine.services import ClientMaker
 from pilothouse.engine.session import Session
@@ -339,7 +339,7 @@ async def staged(folder: Path, *, modern: bool = True, **flags: Any) -> AsyncGen
     log.addHandler(errors)
     # A turn of a played CLI begins when its author says so, and not because of an interrupt.
     # And a snapshot is taken so often that a restart goes on from one in the middle of a turn.
-    with patch.object(session, "BEGIN_WITHIN_S", 0.0), patch.object(life, "SAVED_EVERY", 3):
+    with patch.object(session, "BEGIN_WITHIN_S", 0.0), patch.object(session, "SAVED_EVERY", 3):
         await stage.open()
         try:
             yield stage

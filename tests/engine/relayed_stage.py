@@ -22,7 +22,7 @@ from pilothouse.client.client import Client, Sink
 from pilothouse.client.options import Options
 from pilothouse.doors.door import Doors
 from pilothouse.doors.runners import Runners
-from pilothouse.engine import life, session
+from pilothouse.engine import session
 from pilothouse.engine.door_routes import DoorRoutes
 from pilothouse.engine.engine import SessionEngine
 from pilothouse.engine.session import Session
@@ -278,16 +278,16 @@ def _client(options: Options, *, sink: Sink, **parts: Any) -> Client:
 def _drop_locks(engine: SessionEngine) -> None:
     """What the kernel does with the locks of a killed process."""
     for each in engine.sessions.values():
-        for writer in each._writers.values():
+        for writer in each.cli._writers.values():
             writer.leave()
-        each._writers.clear()
+        each.cli._writers.clear()
 
 
 def _rests(one: Session) -> bool:
     """Whether neither the session nor its client does anything but wait for people."""
-    if one._starting is not None or one._closing is not None:
+    if one.cli.is_starting or one.cli.is_closing:
         return False
-    client, asks = one._client, one._asks
+    client, asks = one.cli.client, one.cli.asks
     if client is None or asks is None:
         return True
     channel: Any = client._channel
@@ -315,7 +315,7 @@ async def relayed(
     log.addHandler(errors)
     # A turn of a played CLI begins when its author says so, and not because of an interrupt.
     # And a snapshot is taken so often that a restart goes on from one in the middle of a turn.
-    with patch.object(session, "BEGIN_WITHIN_S", 0.0), patch.object(life, "SAVED_EVERY", 3):
+    with patch.object(session, "BEGIN_WITHIN_S", 0.0), patch.object(session, "SAVED_EVERY", 3):
         await stage.open()
         try:
             yield stage

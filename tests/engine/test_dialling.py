@@ -41,7 +41,7 @@ async def forgetful(real_cli: RealCLIMaker, tmp_path: Path) -> AsyncIterator[Hou
 
 def transport(it: House, session_id: str) -> SdkUrlTransport:
     found: Any = it.engine.sessions[session_id]
-    return found._route._transport
+    return found.cli.route._transport
 
 
 def lose(it: House, session_id: str, upto: bytes) -> None:

@@ -189,7 +189,7 @@ class Steps:
 
     def expire(self, pick: int) -> None:
         def expire(question: Question) -> None:
-            asks = self.stage.session(question.session_id)._asks
+            asks = self.stage.session(question.session_id).cli.asks
             if asks is not None:
                 self.stage.call(asks._expire(question.id))
 

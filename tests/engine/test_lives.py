@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pilothouse.api.contract import Say, SessionOptions, Start
-from pilothouse.engine import outliving, session
+from pilothouse.engine import cli_lifecycle, session
 from pilothouse.engine.engine import SessionEngine
 from pilothouse.errors import NotNow, SessionTaken
 from pilothouse.settings import load
@@ -102,7 +102,7 @@ async def test_a_session_whose_cli_says_nothing_is_stopped_and_keeps_its_message
 async def test_an_engine_ends_although_a_cli_says_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outliving, "START_WITHIN_S", 0.05)
+    monkeypatch.setattr(cli_lifecycle, "START_WITHIN_S", 0.05)
     engine = await silent(tmp_path)
     await engine.start(Start(prompt="go", cwd=str(tmp_path)))
     await engine.aclose()
@@ -112,7 +112,7 @@ async def test_an_interrupt_of_a_cli_that_says_nothing_is_refused_with_what_to_d
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(session, "START_WITHIN_S", 0.05)
-    monkeypatch.setattr(outliving, "START_WITHIN_S", 0.05)
+    monkeypatch.setattr(cli_lifecycle, "START_WITHIN_S", 0.05)
     engine = await silent(tmp_path)
     try:
         started = await engine.start(Start(prompt="go", cwd=str(tmp_path)))

@@ -67,7 +67,7 @@ async def test_an_answer_that_no_cli_has_heard_is_given_after_the_restart(relaye
     it = await relayed(TOUCH, "I see.")
     session_id = await it.start()
     question = await it.asked(session_id)
-    asks = it.engine.sessions[session_id].asks
+    asks = it.engine.sessions[session_id].cli.asks
     assert asks is not None
     # As if the engine had died between keeping the answer and giving it.
     asks.leave()

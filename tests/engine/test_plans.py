@@ -203,7 +203,7 @@ async def test_a_plan_that_was_handed_on_when_the_engine_died_is_implemented(
             await it.engine.answer(question.id, ClearContext())
         old = await it.engine.status(question.session_id)
         assert old.successor is not None
-        it.engine.sessions[old.successor].give_up()
+        it.engine.sessions[old.successor].cli.release()
     await it.close()
     await it.open()
     assert (await it.until(old.successor, "done")).result == "Leapt."

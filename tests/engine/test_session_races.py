@@ -124,7 +124,7 @@ async def test_an_answer_and_an_expiry_at_once_give_the_cli_one_of_them(
     stage: Stage, first: str
 ) -> None:
     question, cli, request_id = await asks(stage)
-    clock: Any = stage.session(question.session_id)._asks
+    clock: Any = stage.session(question.session_id).cli.asks
     if first == "expiry":
         stage.call(clock._expire(question.id))
     answer = stage.call(stage.answer(question.id, Deny(reason=mark())))
@@ -320,8 +320,8 @@ async def test_a_message_is_not_left_to_a_start_that_fails(stage: Stage) -> None
     await until(lambda: stage.cli(session_id) is not None)
     alive(stage, session_id).die(code=1)
     await until(lambda: not session.has_cli)
-    assert session._starting is not None
-    await session.reserve()
+    assert session.cli.is_starting
+    await session.cli.reserve()
     said = session.prompt(mark())
     session.write(said)
     session.deliver()
@@ -403,7 +403,7 @@ async def test_a_mode_that_a_cli_refuses_is_set_by_another_start(stage: Stage) -
     assert told.how == "restarted"
     other = alive(stage, session_id)
     assert other is not cli
-    assert stage.session(session_id).next_mode() == "plan"
+    assert stage.session(session_id).cli.next_mode() == "plan"
 
 
 async def test_no_cli_works_on_once_nothing_can_be_kept(stage: Stage) -> None:

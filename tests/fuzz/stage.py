@@ -365,7 +365,7 @@ async def _end_all(stage: Stage) -> None:
     for cli in stage.clis.values():
         cli.exit(0)
     sessions = stage.engine.sessions.values()
-    await stage.until(lambda: not any(each.is_held for each in sessions))
+    await stage.until(lambda: not any(each.cli.is_held for each in sessions))
     await stage.settle()
 
 

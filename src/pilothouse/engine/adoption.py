@@ -61,7 +61,7 @@ class Adoption:
     async def _make_ours(self, session: Session) -> None:
         view = session.view
         self._check_alone(session)
-        if session.is_held or not (view.origin == "foreign" or view.guest_at):
+        if session.cli.is_held or not (view.origin == "foreign" or view.guest_at):
             return
         found = await self._services.history.find(view.claude_session_id)
         if found is not None:
@@ -90,7 +90,7 @@ class Adoption:
             await session.write(record).committed
 
     def _check_alone(self, session: Session) -> None:
-        if not session.is_held:
+        if not session.cli.is_held:
             self._services.foreign.check_absent(session.view)
 
     async def _permitted(self, cwd: str) -> str:

@@ -63,7 +63,7 @@ class CLIControls:
         """Switch the model, now and for every later start; None is the CLI's own choice."""
         check_values(SessionOptions(model=model))
         session = await self._adoption.adopted(session_id)
-        client = await session.connected()
+        client = await session.cli.connected()
         if client is not None:
             await client.set_model(model)
         await session.change_options(model=model)
@@ -74,7 +74,7 @@ class CLIControls:
         """Limit the thinking, now and for every later start; None lifts the limit."""
         check_values(SessionOptions(max_thinking_tokens=tokens))
         session = await self._adoption.adopted(session_id)
-        client = await session.connected()
+        client = await session.cli.connected()
         if client is not None:
             await client.set_max_thinking_tokens(tokens)
         await session.change_options(max_thinking_tokens=tokens)
@@ -83,7 +83,7 @@ class CLIControls:
 
     async def rewind(self, session_id: str, prompt_id: str, *, preview: bool = False) -> Rewound:
         """Put files back to where they were at a message; a preview only tells what it would do."""
-        client = await (await self._adoption.adopted(session_id)).live()
+        client = await (await self._adoption.adopted(session_id)).cli.live()
         try:
             would = await client.rewind_files(prompt_id, dry_run=True)
             if preview or not would.can_rewind:
@@ -106,17 +106,17 @@ class CLIControls:
 
     async def mcp_status(self, session_id: str) -> list[JsonObject]:
         """The session's MCP servers and whether they are connected."""
-        return await _servers(await (await self._adoption.adopted(session_id)).live())
+        return await _servers(await (await self._adoption.adopted(session_id)).cli.live())
 
     async def mcp_reconnect(self, session_id: str, server: str) -> list[JsonObject]:
         """Connect to a server again; all of them after it."""
-        client = await (await self._adoption.adopted(session_id)).live()
+        client = await (await self._adoption.adopted(session_id)).cli.live()
         await client.mcp_reconnect(server)
         return await _servers(client)
 
     async def mcp_toggle(self, session_id: str, server: str, *, enabled: bool) -> list[JsonObject]:
         """Turn a server off or on; all of them after it."""
-        client = await (await self._adoption.adopted(session_id)).live()
+        client = await (await self._adoption.adopted(session_id)).cli.live()
         await client.mcp_toggle(server, enabled=enabled)
         return await _servers(client)
 
@@ -124,7 +124,7 @@ class CLIControls:
         """Replace the servers, now and for every later start; which came, went and failed."""
         check_values(SessionOptions(mcp_servers=servers))
         session = await self._adoption.adopted(session_id)
-        client = await session.live()
+        client = await session.cli.live()
         result = await client.mcp_set_servers(servers)
         await session.change_options(mcp_servers=servers)
         return {"added": result.added, "removed": result.removed, "errors": result.errors}
@@ -133,17 +133,17 @@ class CLIControls:
 
     async def context_usage(self, session_id: str) -> JsonObject:
         """What fills the context window."""
-        client = await (await self._adoption.adopted(session_id)).live()
+        client = await (await self._adoption.adopted(session_id)).cli.live()
         return members((await client.context_usage()).raw)
 
     async def commands(self, session_id: str) -> list[JsonObject]:
         """The slash commands there are."""
-        client = await (await self._adoption.adopted(session_id)).live()
+        client = await (await self._adoption.adopted(session_id)).cli.live()
         return _plain([] if client.initialization is None else client.initialization.commands)
 
     async def models(self, session_id: str) -> list[JsonObject]:
         """The models there are."""
-        client = await (await self._adoption.adopted(session_id)).live()
+        client = await (await self._adoption.adopted(session_id)).cli.live()
         return _plain([] if client.initialization is None else client.initialization.models)
 
     async def control(self, session_id: str, subtype: str, fields: JsonObject) -> JsonObject:
@@ -156,7 +156,7 @@ class CLIControls:
         if "subtype" in fields:
             raise UsageError("`fields` cannot name another subtype; leave it out")
         self._services.gate.check("control", fields)
-        client = await (await self._adoption.adopted(session_id)).live()
+        client = await (await self._adoption.adopted(session_id)).cli.live()
         # Not as arguments: a field may have the name of one.
         told = await client.request(UntypedRequest(kind=subtype, fields=fields))
         reply = clean(members(told.raw))

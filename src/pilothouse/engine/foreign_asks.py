@@ -178,7 +178,7 @@ class ForeignAsks:
                 advice="answer some of them, or end the CLIs that ask",
             )
         session = self._sessions.find(request.session_id) or self._new_session(request, cwd)
-        if session.is_held:
+        if session.cli.is_held:
             # It asks us over its own line. Whoever asks in its name is somebody else: a person
             # would be shown, as the session's, a question that the session does not wait for.
             raise NotNow(
@@ -275,13 +275,13 @@ class ForeignAsks:
 
     def _note(self, session: Session | None) -> None:
         # Whoever asks beside a CLI of ours is none.
-        if session is not None and not session.is_held:
+        if session is not None and not session.cli.is_held:
             self._services.foreign.note(session.session_id)
 
     def _handler_of(self, session: Session) -> AskHandler:
         handler = self._handlers.get(session.session_id)
         if handler is None:
-            handler = self._handlers[session.session_id] = session.new_ask_handler(
+            handler = self._handlers[session.session_id] = session.cli.new_ask_handler(
                 foreign=True,
                 opened=self._opened,
                 asked_before=self._services.journal.question,

@@ -121,7 +121,7 @@ class QuestionDesk:
             return await self._clear_context(session, question, answer, by)
         if question.state == "open":
             return await self._answer_open(session, question, answer, by)
-        if await session.gone():
+        if await session.cli.gone():
             # Somebody else may have decided meanwhile.
             return await self.answer(question_id, answer, by=by)
         return await self._decide(session, question, answer, by)
@@ -151,10 +151,10 @@ class QuestionDesk:
     async def _answer_open(
         self, session: Session, question: Question, answer: Answer, by: str
     ) -> Answered:
-        asked_by = session.asks
+        asked_by = session.cli.asks
         await session.write(_settling(question, answer, by)).committed
         self._give(session, question, answer)
-        if session.asks is not asked_by and session.view.ending.signal == "died":
+        if session.cli.asks is not asked_by and session.view.ending.signal == "died":
             return await self._restate(session, question, answer)
         if isinstance(answer, RevisePlan) and answer.images:
             content = _with_images("The images that belong to the feedback:", answer)
@@ -217,7 +217,7 @@ class QuestionDesk:
         if view.questions.get(question.id) is not question:
             return await self._answer(question.id, answer, by)
         self._services.spending.check(view)
-        await new.reserve(leaving=session.session_id)
+        await new.cli.reserve(leaving=session.session_id)
         said = new.prompt(implementation_prompt(answer.plan or question.plan), by="engine")
         settled = _settling(question, answer, by)
         linked = SessionLinked(successor=new.session_id)

@@ -47,7 +47,7 @@ class Recovery:
             session = self._sessions.keep(self._sessions.restored(await self._folded(snapshot)))
             lost = await self._taken_up(session)
             if lost:
-                session.lost(lost)
+                session.cli.lost(lost)
             self._asks.restore(session)
         services.routes.tidy({each.view.run for each in self._sessions.all.values()})
         self._finish_plans()
@@ -81,7 +81,7 @@ class Recovery:
         if not view.run:
             return "the server ended"
         try:
-            goes_on = await session.take_up()
+            goes_on = await session.cli.take_up()
         except PilothouseError as error:
             log.error("session %s cannot go on: %s", session.session_id, error)
             return f"the server came back and could not go on with it: {error}"
@@ -158,9 +158,9 @@ class Recovery:
 
 async def _let_go_of(session: Session, reason: str) -> bool:
     """Leave the session's CLI, or end it; whether it goes on."""
-    if await session.leave():
+    if await session.cli.leave():
         return True
-    await session.close(reason, decidable=True)
+    await session.cli.close(reason, decidable=True)
     return False
 
 
@@ -168,7 +168,7 @@ async def _hand_over(session: Session, successor: Session) -> None:
     if session.has_cli:
         await session.stop()
     try:
-        await successor.reserve()
+        await successor.cli.reserve()
     except Refused as refused:
         log.warning("session %s does not begin: %s", successor.session_id, refused)
     else:

@@ -1,4 +1,4 @@
-"""One session of an engine: what is known of it, what it is told, and its CLI while one is alive.
+"""One session of an engine: what is known of it, what it is told, and its CLI.
 
 Messages are accepted whether or not there is a CLI: they are kept first, and written to one as
 soon as there is one. A CLI takes each message's id once, so what is sent again after a death runs
@@ -18,7 +18,9 @@ from msgspec.structs import replace
 
 from pilothouse.api.contract import Content, ModeSet, Status, Waiting
 from pilothouse.api.records import (
+    AnyRecord,
     InterruptAsked,
+    LinesLost,
     OptionsChanged,
     PromptSaid,
     PromptSent,
@@ -26,44 +28,99 @@ from pilothouse.api.records import (
     SessionStopped,
 )
 from pilothouse.client.client import Client
+from pilothouse.client.turns import Turn
 from pilothouse.errors import (
     CapReached,
     ControlError,
+    ControlTimeout,
     JournalError,
     NotNow,
     SessionEnded,
     UsageError,
 )
+from pilothouse.journal.contract import KeyRow, Posted
+from pilothouse.protocol import Initialize, LineRejected, Message
 from pilothouse.protocol.permissions import PermissionMode
 
-from .life import first_unsent
-from .outliving import Outliving
+from .cli_lifecycle import CLILifecycle
+from .recorder import PIECES_ALONE
+from .services import Services
+from .snapshot import QueuedPrompt
+from .view import View
 
 __all__ = ["Session"]
 
 log = logging.getLogger("pilothouse")
 
 START_WITHIN_S: Final = 10.0
-"""As long an interrupt waits for a CLI that is being started."""
+"""How long an interrupt waits for a CLI that is being started."""
 BEGIN_WITHIN_S: Final = 5.0
-"""As long an interrupt waits for a CLI to begin the turn that was asked of it."""
+"""How long an interrupt waits for a CLI to begin the turn that was asked of it."""
+SAVED_EVERY: Final = 10_000
+"""Lines of a turn after which a snapshot is taken: a restart reads no more, in about 0.2 s."""
 
 
-class Session(Outliving):
-    """Joins a view, a CLI and the questions it asks."""
+class Session:
+    """Joins a view, a CLI and the messages that wait for it."""
+
+    def __init__(self, services: Services, view: View) -> None:
+        self.view = view
+        self.cli = CLILifecycle(services, view, self)
+        self.last_used = services.recorder.clock()
+        self._services = services
+        self._recorder = services.recorder
+        self._idle_timer: asyncio.TimerHandle | None = None
+        self._unsaved = False
+        """A turn has ended since the last snapshot."""
+        self._unsaved_lines = 0
+        self._pruned = view.last_turn_range[1]
+
+    # What it is
+
+    @property
+    def session_id(self) -> str:
+        return self.view.session_id
+
+    @property
+    def has_cli(self) -> bool:
+        """Whether a CLI is alive or about to be, and is not on its way out."""
+        return self.cli.has_cli
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether anything of it is yet to come: a CLI's end, an answer, a queued message."""
+        view = self.view
+        return self.cli.is_held or view.busy or bool(view.questions) or bool(view.queued)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether its CLI could be closed without anybody noticing."""
+        view = self.view
+        return (
+            self.cli.phase == "live"
+            and not self.cli.is_starting
+            and not view.busy
+            and not view.open_questions
+            and not view.queued
+            and not view.subagents
+        )
+
+    def write(self, *records: AnyRecord, keys: Sequence[KeyRow] = ()) -> Posted:
+        """Keep records of this session."""
+        return self._recorder.write(self.view, *records, keys=keys)
 
     def status(self, output: Sequence[str] = ()) -> Status:
         """Everything that is known at this moment."""
-        pid = None if self._client is None else self._client.pid or self._route.pid
+        pid = None if self.cli.client is None else self.cli.client.pid or self.cli.route.pid
         told = self.view.status(pid=pid, simulated=self._services.simulated, output=output)
-        if self._starting is not None and self._client is None:
+        if self.cli.is_starting and self.cli.client is None:
             return replace(told, waiting_on=Waiting(what="start", detail="its CLI to start"))
-        if self._client is not None and not self._route.connected:
+        if self.cli.client is not None and not self.cli.route.connected:
             return replace(told, waiting_on=Waiting(what="machine", detail=self._unreachable()))
         return told
 
     def _unreachable(self) -> str:
-        trouble = self._services.routes.trouble(self.machine)
+        trouble = self._services.routes.trouble(self.cli.machine)
         return trouble or "its relay to come back"
 
     def prompt(
@@ -77,22 +134,22 @@ class Session(Outliving):
     def deliver(self) -> None:
         """Write what is queued to the CLI, and start one if there is none."""
         self.last_used = self._recorder.clock()
-        if self._starting is not None:
+        if self.cli.is_starting:
             return
-        if self._client is None:
-            self.bring_up()
+        if self.cli.client is None:
+            self.cli.start()
         else:
-            self._services.tasks.spawn(self.send_queued(self._client))
+            self._services.tasks.spawn(self.send_queued(self.cli.client))
 
     async def send_queued(self, client: Client) -> None:
         """Write what no CLI has yet, in order, each once it is committed."""
         # Looked for anew each time: another of these may run beside this one.
-        while (prompt := first_unsent(self.view)) is not None and self._client is client:
+        while (prompt := _first_unsent(self.view)) is not None and self.cli.client is client:
             try:
                 await self._recorder.kept()
                 if prompt.sent or prompt.id not in self.view.queued:
                     continue
-                if self._client is not client or not await self._may_begin():
+                if self.cli.client is not client or not await self._may_begin():
                     return
                 self.write(PromptSent(id=prompt.id))
                 priority: Any = prompt.said.priority
@@ -126,7 +183,7 @@ class Session(Outliving):
         prompt = self.view.queued.get(prompt_id)
         if prompt is None:
             return False
-        client = self._client if prompt.sent else None
+        client = self.cli.client if prompt.sent else None
         if client is not None and not await client.cancel_prompt(prompt_id):
             return False
         if prompt_id in self.view.queued:
@@ -150,7 +207,7 @@ class Session(Outliving):
     async def _soon_connected(self) -> Client | None:
         try:
             async with asyncio.timeout(START_WITHIN_S):
-                return await self.connected()
+                return await self.cli.connected()
         except TimeoutError:
             raise NotNow(
                 f"the CLI of session {self.session_id} has not started yet",
@@ -160,25 +217,25 @@ class Session(Outliving):
     async def _begun(self, client: Client) -> None:
         """Wait until the turn that shall be stopped runs: before that a CLI has none to stop."""
         view = self.view
-        while self._client is client and view.busy and not view.open_questions:
+        while self.cli.client is client and view.busy and not view.open_questions:
             if view.tracker is not None and view.tracker.running:
                 return
             await self._services.journal.wait(view.last_seq, session_id=self.session_id)
 
     def answer(self, question_id: str, answer: Any) -> None:
         """Let the CLI that waits have an answer which is committed."""
-        if self._asks is not None:
-            self._asks.give(question_id, answer)
+        if self.cli.asks is not None:
+            self.cli.asks.give(question_id, answer)
 
     async def stop(self) -> bool:
         """End its CLI because a caller said so."""
-        was_live = await self.close("stopped")
+        was_live = await self.cli.close("stopped")
         await self.write(SessionStopped()).committed
         return was_live
 
     async def set_mode(self, mode: PermissionMode) -> ModeSet:
         """Switch in place where a CLI is alive; interrupt and restart it where it refuses."""
-        client = await self.connected()
+        client = await self.cli.connected()
         how: Any = "at_next_start"
         if client is not None:
             try:
@@ -192,11 +249,101 @@ class Session(Outliving):
         changed = OptionsChanged(options=replace(self.view.options, mode=mode), mode=mode)
         await self.write(changed).committed
         if how == "restarted":
-            await self.close("restarted in another mode")
-            await self.reserve()
+            await self.cli.close("restarted in another mode")
+            await self.cli.reserve()
             self.deliver()
         return ModeSet(session_id=self.session_id, mode=mode, how=how)
 
     async def change_options(self, **changes: Any) -> None:
         """Note what the next start of a CLI will be given."""
         await self.write(OptionsChanged(options=replace(self.view.options, **changes))).committed
+
+    # What the CLI says and does (`Owner` of the lifecycle)
+
+    def received(self, events: Sequence[Message | LineRejected], kinds: set[type[Any]]) -> None:
+        """Keep what the CLI wrote."""
+        turns = self._recorder.lines(self.view, events, kinds, self.cli.route.received)
+        self.cli.follow_conversation()
+        for turn in turns:
+            self._turn_ended(turn)
+        if turns:
+            self._prune()
+        if turns or self._idle_timer is not None or not self.view.busy:
+            self.rested()
+        if kinds != PIECES_ALONE:
+            self._unsaved_lines += len(events)
+        if (self._unsaved and self.view.idle) or self._unsaved_lines >= SAVED_EVERY:
+            self._unsaved = not self._recorder.save(self.view)
+            self._unsaved_lines = 0
+
+    def ended(self, error: SessionEnded) -> None:
+        """Note how the CLI ended."""
+        self.cli.ended(error)
+        self._prune()
+
+    def lines_lost(self, because: str) -> None:
+        """Keep that something cannot be kept."""
+        log.warning("session %s: %s", self.session_id, because)
+        if self._services.journal.failed is None:
+            # In one transaction with how far the lines have come: it is told once.
+            received = self.cli.route.received()
+            self._recorder.write(self.view, LinesLost(because=because), received=received)
+        if self.cli.client is not None:
+            self.cli.client.turns.lines_lost()
+
+    def reconnected(self) -> None:
+        """Ask a CLI that dialled in anew what it still waits for."""
+        if self.cli.client is not None:
+            self._services.tasks.spawn(_ask_again(self.cli.client))
+
+    def _turn_ended(self, turn: Turn) -> None:
+        self._unsaved = True
+        self._services.spending.add(turn.cost_usd)
+        if self.cli.client is not None and _first_unsent(self.view) is not None:
+            self._services.tasks.spawn(self.send_queued(self.cli.client))
+
+    def _prune(self) -> None:
+        """Let go of the pieces of messages that are whole by now."""
+        first, self._pruned = self._pruned + 1, self.view.last_turn_range[1]
+        if self._services.settings.partials and self._services.journal.failed is None:
+            self._services.tasks.spawn(self._remove_partials(first, self._pruned))
+
+    async def _remove_partials(self, first: int, last: int) -> None:
+        await self._services.journal.prune_partials(self.session_id, first, last)
+
+    # Idleness
+
+    def rested(self) -> None:
+        """Close the CLI once it has been idle for long."""
+        if not self.is_idle:
+            if self._idle_timer is not None:
+                self._idle_timer.cancel()
+                self._idle_timer = None
+        elif self._idle_timer is None and self._services.settings.idle_close_s:
+            loop = asyncio.get_running_loop()
+            self._idle_timer = loop.call_later(
+                self._services.settings.idle_close_s, self._idle_too_long
+            )
+
+    def _idle_too_long(self) -> None:
+        self._idle_timer = None
+        if self.cli.client is not None and not self.cli.client.idle:
+            # Its subagents are back, and it is about to go on by itself.
+            self.rested()
+        elif self.is_idle:
+            self.cli.begin_close("idle for long")
+
+    def retire(self) -> asyncio.Task[None]:
+        """Begin to close an idle CLI, to make room for another session's."""
+        closing = self.cli.begin_close("closed to make room for another session")
+        self.rested()
+        return closing
+
+
+async def _ask_again(client: Client) -> None:
+    with suppress(SessionEnded, ControlTimeout, ControlError):
+        await client.request(Initialize())
+
+
+def _first_unsent(view: View) -> QueuedPrompt | None:
+    return next((each for each in view.queued.values() if not each.sent), None)

@@ -83,7 +83,7 @@ class SessionVerbs:
         session = self._sessions.new()
         self._services.spending.check(session.view)
         said = session.prompt(prompt)
-        await session.reserve()
+        await session.cli.reserve()
         started = Started(session_id=session.session_id, state="active", prompt_id=said.id)
         await self._sessions.write_new(session, [record, said], keys=remember(started))
         session.deliver()
@@ -144,7 +144,7 @@ class SessionVerbs:
         """Keep a message, with the records before it, and deliver it."""
         resumed = not session.has_cli
         said = session.prompt(request.content, priority=request.priority, by=by)
-        await session.reserve()
+        await session.cli.reserve()
         told = Said(
             session_id=session.session_id,
             prompt_id=said.id,
@@ -155,7 +155,7 @@ class SessionVerbs:
         try:
             await session.write(*before, said, keys=remember(told)).committed
         except BaseException:
-            session.give_up()
+            session.cli.release()
             raise
         session.deliver()
         return told
@@ -212,7 +212,7 @@ class SessionVerbs:
                 )
             record = SessionStarted(
                 cwd=view.cwd,
-                options=request.options or replace(view.options, mode=parent.next_mode()),
+                options=request.options or replace(view.options, mode=parent.cli.next_mode()),
                 label=request.label or view.label,
                 caps=view.caps,
                 origin="fork",

@@ -64,5 +64,5 @@ class Sessions:
             self.keep(session)
             await posted.committed
         except BaseException:
-            session.give_up()
+            session.cli.release()
             raise

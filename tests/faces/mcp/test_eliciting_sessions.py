@@ -140,7 +140,7 @@ async def test_who_answers_a_question_whose_cli_has_died_resumes_the_session(
     at, person = await desk(TOUCH, TOUCH, "Made."), Person(filled(answer="allow"))
     async with at.client(mode) as model:
         session_id = (await model.call("claude_start", prompt="go", waitSeconds=50))["sessionId"]
-    await at.house.engine.sessions[session_id].close("the test", decidable=True)
+    await at.house.engine.sessions[session_id].cli.close("the test", decidable=True)
     async with (
         asyncio.timeout(DEADLINE),
         at.client(mode, elicitation_callback=person) as model,
