@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from msgspec import UNSET
+from msgspec import UNSET, Struct
 
 from pilothouse_sim.simulator.tally import TurnEnding
 from pilothouse_sim.simulator.tool_calls import CallBatch, CalledTool, CallRefusal, Deferred, Permit
@@ -35,8 +34,7 @@ _LOOKING_FIRST = frozenset({"Edit", "NotebookEdit", "Write"})
 """Tools that look at their file before anybody is asked: by then the reply has ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class ToolParts:
+class ToolParts(Struct, frozen=True, kw_only=True):
     """The parts of a session that carrying out tools needs."""
 
     toolbox: Toolbox
