@@ -31,7 +31,8 @@ import pytest
 import pilothouse
 from pilothouse import Client, Options, errors, protocol
 from pilothouse.client import client as client_module
-from pilothouse.engine import cli_phase, machine
+from pilothouse.engine import cli_phase
+from pilothouse.engine import session_state as machine
 from pilothouse.protocol import ControlRequest, Initialize, Interrupt, UserMessage
 from pilothouse.protocol.system import SystemMessage
 from pilothouse.protocol.wire import JsonObject, members, tag_of

@@ -7,8 +7,8 @@ from collections import Counter, defaultdict
 from typing import Any
 
 from pilothouse.api.contract import Event, Status
-from pilothouse.engine.machine import STATES
 from pilothouse.engine.questions import same
+from pilothouse.engine.session_state import STATES
 from pilothouse.engine.view import View
 from tests.engine.played import Stage
 from tests.engine.played_cli import PlayedCLI

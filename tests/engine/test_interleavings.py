@@ -25,7 +25,7 @@ from pilothouse.api.answers import (
     Skip,
 )
 from pilothouse.api.contract import Question
-from pilothouse.engine.machine import STATES
+from pilothouse.engine.session_state import STATES
 from tests.engine.auditing import audit
 from tests.engine.played import Stage, quick_folder, staged
 from tests.engine.played_cli import ASKS, OUTCOMES, PlayedCLI, mark

@@ -17,7 +17,7 @@ from pilothouse.api.records import (
     SessionLinked,
     TurnEnded,
 )
-from pilothouse.engine.machine import STATES
+from pilothouse.engine.session_state import STATES
 from tests.engine.folding import (
     ALIVE,
     CLOSED,

@@ -30,7 +30,7 @@ from pilothouse.api.records import PromptSaid
 from pilothouse.client.turns import Followed
 
 from .activity import Activity, headline
-from .machine import INITIAL, Signal
+from .session_state import INITIAL, Signal
 
 __all__ = ["Ending", "Facts", "QueuedPrompt", "decode_facts", "encode_facts", "text_of"]
 

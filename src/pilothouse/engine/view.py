@@ -69,8 +69,8 @@ from pilothouse.protocol import (
 
 from . import activity
 from .activity import headline, tokens_of
-from .machine import Signal, step
 from .questions import closed
+from .session_state import Signal, step
 from .snapshot import Ending, Facts, QueuedPrompt, decode_facts, encode_facts, text_of
 
 __all__ = ["QueuedPrompt", "View", "is_refusal", "record_of"]
