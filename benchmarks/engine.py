@@ -17,7 +17,7 @@ from typing import Any
 import fake_cli
 import harness
 
-from pilothouse.api.contract import Start
+from pilothouse.api.requests import Start
 from pilothouse.client.client import Client, Sink
 from pilothouse.client.options import Options
 from pilothouse.engine.engine import SessionEngine

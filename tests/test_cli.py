@@ -17,8 +17,10 @@ import pytest
 
 from pilothouse import __version__
 from pilothouse.api.answers import Allow
-from pilothouse.api.contract import Question, Runner, RunnerAdded, SessionOptions
+from pilothouse.api.questions import Question
 from pilothouse.api.records import CLI, SessionStarted, encode_record
+from pilothouse.api.requests import SessionOptions
+from pilothouse.api.results import Runner, RunnerAdded
 from pilothouse.cli import MCP_CLIENTS, PROGRAMS, main
 from pilothouse.errors import NotNow
 from pilothouse.faces.mcp.configs import CLIENTS

@@ -14,9 +14,11 @@ import pytest
 
 from pilothouse.api import answers
 from pilothouse.api.answers import Answer
-from pilothouse.api.contract import Engine, QuestionKind, QuestionState, State
+from pilothouse.api.engine import Engine
+from pilothouse.api.problems import CODES
+from pilothouse.api.questions import QuestionKind, QuestionState
 from pilothouse.api.records import KINDS, AnyRecord
-from pilothouse.api.wire import CODES
+from pilothouse.api.values import State
 from pilothouse.engine.cli_controls import ALLOWED_CONTROLS
 from pilothouse.engine.questions import plan
 from pilothouse.faces.http import metrics

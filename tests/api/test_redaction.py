@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 from msgspec import Raw
 
-from pilothouse.api.contract import Batch, Event, SessionOptions
+from pilothouse.api.events import Batch, Event
 from pilothouse.api.records import OptionsChanged, SessionStarted, decode_record, encode_record
 from pilothouse.api.redaction import REDACTED, tellable
+from pilothouse.api.requests import SessionOptions
 
 OPTIONS = SessionOptions(
     model="opus",

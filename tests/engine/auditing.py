@@ -6,7 +6,8 @@ import json
 from collections import Counter, defaultdict
 from typing import Any
 
-from pilothouse.api.contract import Event, Status
+from pilothouse.api.events import Event
+from pilothouse.api.statuses import Status
 from pilothouse.engine.questions import same
 from pilothouse.engine.session_state import STATES
 from pilothouse.engine.view import View

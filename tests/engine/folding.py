@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from pilothouse.api.answers import Answer
-from pilothouse.api.contract import Question
+from pilothouse.api.questions import Question
 from pilothouse.api.records import (
     CLIEnded,
     CLIStarted,

@@ -12,7 +12,10 @@ from typing import Any
 import msgspec
 
 from pilothouse.api.answers import Answer
-from pilothouse.api.contract import Batch, Event, Question, Say, SessionOptions, Start, Status
+from pilothouse.api.events import Batch, Event
+from pilothouse.api.questions import Question
+from pilothouse.api.requests import Say, SessionOptions, Start
+from pilothouse.api.statuses import Status
 from pilothouse.doors.door import Doors
 from pilothouse.doors.listening import serve
 from pilothouse.engine.engine import SessionEngine

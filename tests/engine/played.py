@@ -18,7 +18,9 @@ from typing import Any, TypeVar
 from unittest.mock import patch
 
 from pilothouse.api.answers import Answer
-from pilothouse.api.contract import Answered, Batch, Event, Question, Say, Start
+from pilothouse.api.events import Batch, Event
+from pilothouse.api.questions import Answered, Question
+from pilothouse.api.requests import Say, Start
 from pilothouse.client.client import Client, Sink
 from pilothouse.client.options import Options
 from pilothouse.engine import session

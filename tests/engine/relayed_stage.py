@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 from msgspec import Raw
 
-from pilothouse.api.contract import Event
+from pilothouse.api.events import Event
 from pilothouse.api.records import KINDS
 from pilothouse.client.client import Client, Sink
 from pilothouse.client.options import Options

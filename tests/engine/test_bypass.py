@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from pilothouse.api.answers import Allow
-from pilothouse.api.contract import Fork, Say, SessionOptions, Start
+from pilothouse.api.requests import Fork, Say, SessionOptions, Start
 from pilothouse.errors import BypassNotAllowed, DirectoryRefused, InvalidOption
 from pilothouse_sim.scenario import reply, tool
 from tests.engine.conftest import Housing

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.api.contract import Say, SessionOptions, Start
+from pilothouse.api.requests import Say, SessionOptions, Start
 from pilothouse.engine import cli_lifecycle, session
 from pilothouse.engine.engine import SessionEngine
 from pilothouse.errors import NotNow, SessionTaken

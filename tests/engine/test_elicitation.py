@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pilothouse.api.answers import Decline, Dismiss, Fill
-from pilothouse.api.contract import Question
+from pilothouse.api.questions import Question
 from pilothouse.errors import AnswerRefused
 from pilothouse_sim.scenario import reply, tool
 from tests.engine.conftest import Housing

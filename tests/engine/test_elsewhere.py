@@ -9,7 +9,7 @@ import shutil
 
 import pytest
 
-from pilothouse.api.contract import Ask, Fork, Say, SessionOptions, Start
+from pilothouse.api.requests import Ask, Fork, Say, SessionOptions, Start
 from pilothouse.errors import DirectoryRefused, UnknownSession
 from pilothouse_sim.scenario import Branch, When, reply
 from tests.engine.conftest import Housing

@@ -10,7 +10,8 @@ import pytest
 from msgspec.structs import replace
 
 from pilothouse.api.answers import Allow, ApprovePlan, Choose, ClearContext, Deny
-from pilothouse.api.contract import Say, Start, Status
+from pilothouse.api.requests import Say, Start
+from pilothouse.api.statuses import Status
 from pilothouse.errors import QuestionSettled, TooManySessions
 from pilothouse_sim.scenario import Branch, Reply, When, gate, reply, tool
 from tests.engine.conftest import Housing

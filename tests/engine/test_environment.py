@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.api.contract import SessionOptions
+from pilothouse.api.requests import SessionOptions
 from pilothouse.engine.environment import (
     HARMLESS,
     HARMLESS_ENDINGS,

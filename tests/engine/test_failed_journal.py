@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pilothouse.api.contract import Say
+from pilothouse.api.requests import Say
 from pilothouse.errors import JournalError
 from pilothouse.faces.http.endpoints import ENDPOINTS
 from pilothouse_sim.scenario import reply, tool

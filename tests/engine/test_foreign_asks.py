@@ -22,7 +22,8 @@ from pilothouse.api.answers import (
     Deny,
     RevisePlan,
 )
-from pilothouse.api.contract import Ask, Asked, Fork, Question, Say
+from pilothouse.api.questions import Asked, Question
+from pilothouse.api.requests import Ask, Fork, Say
 from pilothouse.engine import ask_handler as asks
 from pilothouse.engine import foreign, foreign_asks
 from pilothouse.engine.engine import SessionEngine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pilothouse.api.contract import Fork, SessionOptions
+from pilothouse.api.requests import Fork, SessionOptions
 from pilothouse.errors import NotNow
 from pilothouse_sim.scenario import Branch, When, gate, reply
 from tests.engine.conftest import Housing

@@ -24,7 +24,7 @@ from pilothouse.api.answers import (
     RevisePlan,
     Skip,
 )
-from pilothouse.api.contract import Question
+from pilothouse.api.questions import Question
 from pilothouse.engine.session_state import STATES
 from tests.engine.auditing import audit
 from tests.engine.played import Stage, quick_folder, staged

@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from pilothouse.api.contract import Caps, Fork, Say, Start, Started
+from pilothouse.api.requests import Caps, Fork, Say, Start
+from pilothouse.api.results import Started
 from pilothouse.engine.keys import Keys, Remember
 from pilothouse.errors import KeyReused, UsageError
 from pilothouse.journal.contract import Changes

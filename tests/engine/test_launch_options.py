@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.api.contract import SessionOptions
+from pilothouse.api.requests import SessionOptions
 from pilothouse.engine.launch_options import (
     EITHER,
     SWITCHES,

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from pilothouse.api.contract import Caps, Fork, Say, SessionOptions, Start
+from pilothouse.api.requests import Caps, Fork, Say, SessionOptions, Start
 from pilothouse.engine import session_verbs
 from pilothouse.errors import (
     CapReached,

@@ -8,7 +8,8 @@ from typing import Any
 from msgspec import Raw
 
 from pilothouse.api.answers import Deny
-from pilothouse.api.contract import Event, Question
+from pilothouse.api.events import Event
+from pilothouse.api.questions import Question
 from pilothouse.api.records import (
     CLI,
     CLIEnded,

@@ -9,7 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from pilothouse.api.contract import Ask, Question, QuestionState, Tokens
+from pilothouse.api.questions import Question, QuestionState
+from pilothouse.api.requests import Ask
+from pilothouse.api.statuses import Tokens
 from pilothouse.engine.engine import SessionEngine
 from pilothouse.errors import UnknownQuestion
 from pilothouse.journal.contract import Changes, CostRow, Draft

@@ -15,7 +15,7 @@ from pilothouse.api.answers import (
     RejectPlan,
     RevisePlan,
 )
-from pilothouse.api.contract import Question
+from pilothouse.api.questions import Question
 from pilothouse.engine.session import Session
 from pilothouse.errors import AnswerRefused, BypassNotAllowed, NotNow, QuestionSettled
 from pilothouse_sim.scenario import Branch, Reply, When, reply, tool

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from pilothouse.api.answers import Allow, Deny
-from pilothouse.api.contract import Fork, Say
+from pilothouse.api.requests import Fork, Say
 from pilothouse.engine import session
 from pilothouse_sim.scenario import Branch, Reply, When, gate, reply, tool
 from tests.engine.conftest import Housing

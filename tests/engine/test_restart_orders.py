@@ -16,7 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilothouse.api.answers import ClearContext, Deny
-from pilothouse.api.contract import Event, Question
+from pilothouse.api.events import Event
+from pilothouse.api.questions import Question
 from pilothouse.engine.run_ledger import RunLedger
 from pilothouse.errors import JournalError
 from pilothouse.journal.sqlite import SqliteJournal

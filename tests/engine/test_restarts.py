@@ -12,7 +12,7 @@ import pytest
 from websockets.asyncio.client import unix_connect
 
 from pilothouse.api.answers import Allow, Deny
-from pilothouse.api.contract import Say
+from pilothouse.api.requests import Say
 from pilothouse.doors import local, relays
 from pilothouse.doors.tokens import Keyring
 from pilothouse.errors import SessionTaken

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from pilothouse.api.answers import Allow, ClearContext, Deny
-from pilothouse.api.contract import Question
+from pilothouse.api.questions import Question
 from pilothouse.errors import JournalError, NotNow, QuestionSettled
 from tests.engine.auditing import audit
 from tests.engine.played import DEADLINE, Stage, quick_folder, staged

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-from pilothouse.api.contract import State
+from pilothouse.api.values import State
 from pilothouse.engine.session_state import INITIAL, SIGNALS, STATES, TABLE, Signal, draw, step
 
 RESTING: tuple[State, ...] = ("done", "error", "interrupted")

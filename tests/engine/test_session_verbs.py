@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pilothouse.api.answers import Allow
-from pilothouse.api.contract import Fork, Say, Start
+from pilothouse.api.requests import Fork, Say, Start
 from pilothouse.errors import InvalidOption, UnknownSession
 from pilothouse_sim.scenario import ApiError, Branch, When, gate, reply, tool
 from tests.engine.conftest import Housing

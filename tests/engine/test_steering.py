@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pilothouse.api.answers import Allow
-from pilothouse.api.contract import Say
+from pilothouse.api.requests import Say
 from pilothouse.errors import ControlError, NotNow, UnknownPrompt
 from pilothouse_sim.scenario import gate, reply, tool
 from tests.engine.conftest import Housing

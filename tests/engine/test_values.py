@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from pilothouse.api.contract import SessionOptions
 from pilothouse.api.records import SessionStarted, decode_record, storable
+from pilothouse.api.requests import SessionOptions
 from pilothouse.engine.values import (
     LARGEST_NUMBER,
     LARGEST_OBJECT,

@@ -9,7 +9,6 @@ from typing import Any, get_args
 import pytest
 
 from pilothouse.api.answers import Allow, Deny
-from pilothouse.api.contract import SessionOptions, Tokens, Waiting
 from pilothouse.api.records import (
     AnyRecord,
     CLIEnded,
@@ -24,6 +23,8 @@ from pilothouse.api.records import (
     decode_record,
     storable,
 )
+from pilothouse.api.requests import SessionOptions
+from pilothouse.api.statuses import Tokens, Waiting
 from pilothouse.engine.snapshot import AT_REST, decode_facts
 from pilothouse.engine.view import View, record_of
 from pilothouse.journal.contract import Snapshot

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pilothouse.api.answers import Allow, Deny
-from pilothouse.api.contract import SessionOptions
 from pilothouse.api.records import (
     InterruptAsked,
     OptionsChanged,
@@ -17,6 +16,7 @@ from pilothouse.api.records import (
     SessionLinked,
     TurnEnded,
 )
+from pilothouse.api.requests import SessionOptions
 from pilothouse.engine.session_state import STATES
 from tests.engine.folding import (
     ALIVE,

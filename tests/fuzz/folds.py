@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import Any, cast
 
-from pilothouse.api.contract import Event as Entry
+from pilothouse.api.events import Event as Entry
 from pilothouse.api.records import (
     CLIStarted,
     PromptSaid,

@@ -18,7 +18,9 @@ from mcp.shared.exceptions import MCPError
 from msgspec import to_builtins
 
 from pilothouse.api.answers import Allow, Decline, Deny, Skip
-from pilothouse.api.contract import Event, Question, Start
+from pilothouse.api.events import Event
+from pilothouse.api.questions import Question
+from pilothouse.api.requests import Start
 from pilothouse.client.client import Client, Sink
 from pilothouse.client.options import Options
 from pilothouse.engine.engine import SessionEngine

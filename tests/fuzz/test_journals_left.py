@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.api.contract import Say
+from pilothouse.api.requests import Say
 from pilothouse.errors import Refused
 from tests.fuzz.findings import Findings
 from tests.fuzz.mutation import DATA

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pilothouse.api.contract import Batch, Event, Gap, Question, QuestionState
+from pilothouse.api.events import Batch, Event, Gap
+from pilothouse.api.questions import Question, QuestionState
 from pilothouse.journal.contract import Draft
 from pilothouse.journal.sqlite import SqliteJournal
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.api.contract import Gap
+from pilothouse.api.events import Gap
 from pilothouse.errors import JournalError, JournalInUse, JournalTooNew
 from pilothouse.journal import database, schema
 from pilothouse.journal.sqlite import SqliteJournal

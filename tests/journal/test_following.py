@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.api.contract import Gap
+from pilothouse.api.events import Gap
 from pilothouse.api.records import PARTIAL
 from pilothouse.journal.contract import Draft
 from pilothouse.journal.sqlite import SqliteJournal

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from pilothouse.api.contract import Event, Tokens
+from pilothouse.api.events import Event
 from pilothouse.api.records import KINDS
+from pilothouse.api.statuses import Tokens
 from pilothouse.journal.contract import Changes, CostRow, Draft
 from pilothouse.journal.kinds import NUMBERS, ODD
 from pilothouse.journal.sqlite import SqliteJournal

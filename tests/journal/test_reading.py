@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.api.contract import Gap
+from pilothouse.api.events import Gap
 from pilothouse.errors import JournalError
 from pilothouse.journal import database, tail
 from pilothouse.journal.contract import Changes, Draft, KeyRow, Snapshot

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.api.contract import Tokens
+from pilothouse.api.statuses import Tokens
 from pilothouse.errors import JournalError
 from pilothouse.journal import database, schema, writer
 from pilothouse.journal.contract import (

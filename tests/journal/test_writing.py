@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from pilothouse.api.contract import Event, Tokens
+from pilothouse.api.events import Event
+from pilothouse.api.statuses import Tokens
 from pilothouse.errors import JournalError
 from pilothouse.journal import writer
 from pilothouse.journal.contract import Changes, CostRow, Draft, KeyRow, Snapshot

@@ -18,14 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from pilothouse.api.answers import Allow
-from pilothouse.api.contract import (
-    Event,
-    Question,
-    Runner,
-    SessionOptions,
-    Start,
-    Status,
-)
+from pilothouse.api.events import Event
+from pilothouse.api.questions import Question
+from pilothouse.api.requests import SessionOptions, Start
+from pilothouse.api.results import Runner
+from pilothouse.api.statuses import Status
 from pilothouse.relay import registry
 from pilothouse.relay.registry import Found
 from pilothouse.remote import RemoteEngine

@@ -13,7 +13,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
-from pilothouse.api.contract import Say
+from pilothouse.api.requests import Say
 from pilothouse.errors import InvalidOption, NotNow
 from pilothouse.relay.refusals import HEADER, Refusal
 from pilothouse.runner import messages

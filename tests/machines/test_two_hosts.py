@@ -15,7 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.api.contract import Say, Status
+from pilothouse.api.requests import Say
+from pilothouse.api.statuses import Status
 from pilothouse_sim.clis import RealCLI, SimulatedCLI
 from pilothouse_sim.plugin import RealCLIMaker, SimulatedCLIMaker
 from pilothouse_sim.scenario import Branch, Reply, ToolCall, When, gate, reply, text, tool

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from msgspec import Raw
 
 from pilothouse.protocol import NotAMessage, decode
 from pilothouse.protocol.messages import decode_lines
@@ -20,7 +18,6 @@ from pilothouse.protocol.strict import (
     MOST_VALUES,
     are_strict,
     clean_text,
-    encode_strictly,
     is_strict,
     is_too_deep,
     strict,
@@ -125,20 +122,3 @@ def test_text_stays_as_it_is_but_for_halves_of_pairs(text: str) -> None:
     cleaned.encode()
     if all(not "\ud800" <= each <= "\udfff" for each in text):
         assert cleaned == text
-
-
-class Note(msgspec.Struct):
-    text: str
-    raw: bytes = b""
-    more: Any = None
-    body: Raw = Raw(b"null")
-
-
-def test_a_value_of_ours_is_written_whatever_words_are_in_it() -> None:
-    given = Note("\ud83d", b"\xff", {"deep": [[1.5, None, "\udc00"]]}, Raw(b'{"a": 1}'))
-    assert json.loads(encode_strictly(given)) == {
-        "text": "\ufffd",
-        "raw": "/w==",
-        "more": {"deep": [[1.5, None, "\ufffd"]]},
-        "body": {"a": 1},
-    }

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pilothouse.api.answers import Allow, ApprovePlan, Choose, Deny
-from pilothouse.api.contract import Question
+from pilothouse.api.questions import Question
 from pilothouse.remote import RemoteEngine
 from pilothouse_sim.real_cli import environment
 from pilothouse_sim.scenario import ToolCall, computed, reply, tool

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 from litestar import Litestar
 
-from pilothouse.api.contract import Batch, Start
+from pilothouse.api.events import Batch
+from pilothouse.api.requests import Start
 from pilothouse.errors import ServerError
 from pilothouse.remote import RemoteEngine, dialling, watching
 from tests.faces.http.fake import FakeEngine

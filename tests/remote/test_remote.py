@@ -16,18 +16,10 @@ from msgspec import Raw
 
 from pilothouse import errors
 from pilothouse.api.answers import Allow, Choose, ClearContext, Deny, RevisePlan
-from pilothouse.api.contract import (
-    Ask,
-    Batch,
-    Caps,
-    Engine,
-    Fork,
-    Gap,
-    Say,
-    SessionOptions,
-    Start,
-)
-from pilothouse.api.wire import CODES
+from pilothouse.api.engine import Engine
+from pilothouse.api.events import Batch, Gap
+from pilothouse.api.problems import CODES
+from pilothouse.api.requests import Ask, Caps, Fork, Say, SessionOptions, Start
 from pilothouse.remote import RemoteEngine, watching
 from tests.faces.http.fake import FakeEngine
 from tests.faces.http.serving import TOKEN, calling, make_app, served
@@ -379,7 +371,7 @@ async def test_a_watcher_survives_a_restart_of_the_server_without_loss_or_double
 
 def test_the_contract_is_imported_without_the_network() -> None:
     code = (
-        "import sys, pilothouse.api.contract, pilothouse.remote;"
+        "import sys, pilothouse.api.engine, pilothouse.remote;"
         "print([name for name in ('httpx', 'websockets', 'litestar') if name in sys.modules])"
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 
-from pilothouse.api.contract import Start
+from pilothouse.api.requests import Start
 from pilothouse.remote import RemoteEngine
 from tests.faces.http.fake import FakeEngine
 from tests.faces.http.serving import TOKEN, make_app, served

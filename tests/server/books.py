@@ -11,7 +11,8 @@ from typing import Any
 import msgspec
 
 from pilothouse.api.answers import Answer
-from pilothouse.api.contract import Event, Gap, Status
+from pilothouse.api.events import Event, Gap
+from pilothouse.api.statuses import Status
 from pilothouse.engine.view import View
 
 from .load import Ack, Load, Track

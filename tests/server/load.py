@@ -17,7 +17,7 @@ from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from pilothouse.api.contract import Event, Gap
+from pilothouse.api.events import Event, Gap
 
 from .killable import DEADLINE, Server
 

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import pytest
 
-from pilothouse.api.contract import Start
+from pilothouse.api.requests import Start
 from pilothouse.doors.tokens import Keyring
 from pilothouse.errors import ServerError
 from pilothouse.relay import registry

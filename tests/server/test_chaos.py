@@ -31,7 +31,9 @@ from socket import AF_UNIX, socket
 import pytest
 
 from pilothouse.api.answers import Allow
-from pilothouse.api.contract import Event, Say, Start, Status
+from pilothouse.api.events import Event
+from pilothouse.api.requests import Say, Start
+from pilothouse.api.statuses import Status
 from pilothouse.engine.client_restore import greeting_id
 from pilothouse.errors import PilothouseError
 from pilothouse.relay.addresses import reachable

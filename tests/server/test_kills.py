@@ -20,7 +20,9 @@ import msgspec
 import pytest
 
 from pilothouse.api.answers import Deny
-from pilothouse.api.contract import Event, Gap, Question, Status
+from pilothouse.api.events import Event, Gap
+from pilothouse.api.questions import Question
+from pilothouse.api.statuses import Status
 from pilothouse.errors import QuestionSettled
 from pilothouse.relay.registry import Found
 from pilothouse.remote import RemoteEngine

@@ -17,7 +17,7 @@ import pytest
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from pilothouse.api.contract import Listing
+from pilothouse.api.statuses import Listing
 from pilothouse.errors import ServerError
 from pilothouse.server import mcp as ways_in
 from pilothouse.server.attendance import Attendance

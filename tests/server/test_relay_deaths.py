@@ -12,7 +12,7 @@ from typing import Any, Literal
 import pytest
 
 from pilothouse.api.answers import Allow, Deny
-from pilothouse.api.contract import Status
+from pilothouse.api.statuses import Status
 from pilothouse.errors import QuestionSettled
 from pilothouse.relay import registry
 from pilothouse.relay.registry import Found

@@ -19,7 +19,10 @@ from typing import Any
 
 import pytest
 
-from pilothouse.api.contract import Event, Question, Say, Start, Status
+from pilothouse.api.events import Event
+from pilothouse.api.questions import Question
+from pilothouse.api.requests import Say, Start
+from pilothouse.api.statuses import Status
 from pilothouse.errors import ServerError
 from pilothouse.relay import registry
 from pilothouse.remote import RemoteEngine

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.api.contract import Start
+from pilothouse.api.requests import Start
 from pilothouse.errors import ServerError
 from pilothouse.relay import registry, starting
 from pilothouse.remote import RemoteEngine

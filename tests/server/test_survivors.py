@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.api.contract import Start
+from pilothouse.api.requests import Start
 from pilothouse.cli import main
 from pilothouse.relay import registry
 from pilothouse.server import runtime, survivors

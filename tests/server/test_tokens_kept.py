@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from pilothouse.api.answers import Allow
-from pilothouse.api.contract import SessionOptions, Start, Status
+from pilothouse.api.requests import SessionOptions, Start
+from pilothouse.api.statuses import Status
 from pilothouse.doors.tokens import Keyring
 from pilothouse.remote import RemoteEngine
 from pilothouse.server.engines import KEY_NAME

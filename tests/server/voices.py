@@ -17,8 +17,10 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from pilothouse.api.answers import Answer
-from pilothouse.api.contract import Event, Gap, Say, Start
-from pilothouse.api.wire import Done, Events, Failed, Frame, Problem, code_of
+from pilothouse.api.events import Event, Gap
+from pilothouse.api.frames import Done, Events, Failed, Frame
+from pilothouse.api.problems import Problem, code_of
+from pilothouse.api.requests import Say, Start
 from pilothouse.errors import Refused, ServerError
 from pilothouse.remote import RemoteEngine
 

@@ -35,7 +35,10 @@ from pilothouse.protocol.strict import clean, is_strict, strict
 from pilothouse.protocol.wire import as_object, encode_json, parse
 
 from .answers import Answer
-from .contract import Caps, Content, Question, SessionOptions, Tokens, Via
+from .questions import Question
+from .requests import Caps, SessionOptions
+from .statuses import Tokens
+from .values import Content, Via
 
 __all__ = [
     "CLI",

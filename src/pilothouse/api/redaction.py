@@ -11,7 +11,7 @@ from msgspec import Raw, structs
 
 from pilothouse.protocol.wire import encode_json, parse
 
-from .contract import Batch, Event
+from .events import Batch, Event
 
 __all__ = ["REDACTED", "tellable", "without_secrets"]
 

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from pilothouse.api.contract import ContextUsed, RateLimit, Retry, Subagent, Tokens, ToolRun
+from pilothouse.api.statuses import ContextUsed, RateLimit, Retry, Subagent, Tokens, ToolRun
 from pilothouse.client.turns import BackgroundTask
 from pilothouse.protocol import (
     ApiRetryMessage,

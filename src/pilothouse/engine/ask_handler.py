@@ -14,7 +14,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from pilothouse.api.answers import Allow, Answer, Decline, Deny
-from pilothouse.api.contract import Question
+from pilothouse.api.questions import Question
 from pilothouse.api.records import QuestionClosed, QuestionOpened, RulesKept
 from pilothouse.client.elicitation import ElicitationAnswer, ElicitationRequest
 from pilothouse.client.permissions import Answer as ClientAnswer

@@ -6,12 +6,16 @@ from typing import Any, Final
 
 import msgspec
 
-from pilothouse.api.contract import JsonObject, Rewound, Said, Say, SessionOptions, Status
+from pilothouse.api.codec import encode_strictly
 from pilothouse.api.redaction import without_secrets
+from pilothouse.api.requests import Say, SessionOptions
+from pilothouse.api.results import Rewound, Said
+from pilothouse.api.statuses import Status
+from pilothouse.api.values import JsonObject
 from pilothouse.client.client import Client
 from pilothouse.errors import ControlError, ControlRefused, NotNow, UsageError
 from pilothouse.protocol.control_requests import UntypedRequest
-from pilothouse.protocol.strict import clean, encode_strictly
+from pilothouse.protocol.strict import clean
 from pilothouse.protocol.wire import members
 
 from .adoption import Adoption

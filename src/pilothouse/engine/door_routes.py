@@ -9,7 +9,9 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pilothouse.api.contract import Runner, SessionOptions, Via
+from pilothouse.api.requests import SessionOptions
+from pilothouse.api.results import Runner
+from pilothouse.api.values import Via
 from pilothouse.client.client import Carry
 from pilothouse.client.launch import Launch
 from pilothouse.client.locate import ask_version

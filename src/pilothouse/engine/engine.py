@@ -20,34 +20,27 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from pilothouse.api.answers import Answer
-from pilothouse.api.contract import (
+from pilothouse.api.events import Batch
+from pilothouse.api.questions import Answered, Asked, Question, QuestionFilter
+from pilothouse.api.requests import Ask, Fork, Say, Start
+from pilothouse.api.results import (
     AllStopped,
-    Answered,
-    Ask,
-    Asked,
-    Batch,
     Cancelled,
     CostReport,
     DryRun,
-    Fork,
     Health,
     Interrupted,
-    JsonObject,
-    Listing,
     ModeSet,
     PolicyReport,
-    Question,
-    QuestionFilter,
     Rewound,
     Runner,
     RunnerAdded,
     Said,
-    Say,
-    Start,
     Started,
-    Status,
     Stopped,
 )
+from pilothouse.api.statuses import Listing, Status
+from pilothouse.api.values import JsonObject
 from pilothouse.client.client import Client, Sink
 from pilothouse.client.options import Options
 from pilothouse.folders import make_private

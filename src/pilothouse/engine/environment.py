@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pilothouse.api.contract import SessionOptions
+from pilothouse.api.requests import SessionOptions
 from pilothouse.errors import InvalidOption
 from pilothouse.protocol.wire import as_object
 

@@ -16,17 +16,11 @@ import msgspec
 from msgspec.structs import replace
 
 from pilothouse.api.answers import Answer, Deny
-from pilothouse.api.contract import (
-    ENDING,
-    ID_HAS,
-    LONGEST_WAIT,
-    Ask,
-    Asked,
-    JsonObject,
-    Question,
-    is_id,
-)
+from pilothouse.api.problems import ENDING
+from pilothouse.api.questions import Asked, Question
 from pilothouse.api.records import QuestionClosed, SessionStarted
+from pilothouse.api.requests import LONGEST_WAIT, Ask
+from pilothouse.api.values import ID_HAS, JsonObject, is_id
 from pilothouse.client.permissions import PermissionRequest, as_request, settle
 from pilothouse.errors import (
     JournalError,

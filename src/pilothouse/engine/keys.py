@@ -10,10 +10,10 @@ from typing import TypeVar
 
 import msgspec
 
-from pilothouse.api.contract import LONGEST_WORD
+from pilothouse.api.codec import encode_strictly
+from pilothouse.api.values import LONGEST_WORD
 from pilothouse.errors import KeyReused, UsageError
 from pilothouse.journal.contract import Journal, KeyRow
-from pilothouse.protocol.strict import encode_strictly
 from pilothouse.protocol.wire import encode_json
 
 __all__ = ["Keys", "Remember"]

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pilothouse.api.contract import JsonObject, SessionOptions
+from pilothouse.api.requests import SessionOptions
+from pilothouse.api.values import JsonObject
 from pilothouse.client.options import Options
 from pilothouse.errors import DirectoryRefused, InvalidOption
 from pilothouse.protocol.permissions import PermissionMode

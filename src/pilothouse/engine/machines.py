@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pilothouse.api.contract import Runner, RunnerAdded
+from pilothouse.api.results import Runner, RunnerAdded
 from pilothouse.errors import UnknownRunner
 
 from .routes import Routes

@@ -7,7 +7,7 @@ from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from pilothouse.api.contract import Event, ToolRun
+from pilothouse.api.events import Event
 from pilothouse.api.records import (
     CLI,
     NOISE,
@@ -20,6 +20,7 @@ from pilothouse.api.records import (
     Unreadable,
     decode_record,
 )
+from pilothouse.api.statuses import ToolRun
 from pilothouse.protocol import (
     AssistantMessage,
     Message,

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from pilothouse.api.answers import Allow, Answer, ApprovePlan, ClearContext, RevisePlan
-from pilothouse.api.contract import Answered, Content, Question, QuestionFilter, Say
+from pilothouse.api.questions import Answered, Question, QuestionFilter
 from pilothouse.api.records import (
     AnyRecord,
     OptionsChanged,
@@ -18,6 +18,8 @@ from pilothouse.api.records import (
     SessionLinked,
     SessionStarted,
 )
+from pilothouse.api.requests import Say
+from pilothouse.api.values import Content
 from pilothouse.errors import QuestionSettled, Refused, UnknownQuestion
 
 from .foreign_asks import ForeignAsks

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
-from pilothouse.api.contract import Question
+from pilothouse.api.questions import Question
 from pilothouse.api.records import (
     CLI,
     NOISE,

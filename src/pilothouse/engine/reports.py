@@ -10,19 +10,11 @@ from typing import Final, Literal, TypeVar
 from msgspec.structs import replace
 
 from pilothouse import __version__
-from pilothouse.api.contract import (
-    Batch,
-    CostReport,
-    DryRun,
-    Event,
-    Health,
-    JsonObject,
-    Listing,
-    PolicyReport,
-    Status,
-    ToolRun,
-)
+from pilothouse.api.events import Batch, Event
 from pilothouse.api.redaction import tellable
+from pilothouse.api.results import CostReport, DryRun, Health, PolicyReport
+from pilothouse.api.statuses import Listing, Status, ToolRun
+from pilothouse.api.values import JsonObject
 
 from .adoption import Adoption
 from .output import EndedTools, lines_of

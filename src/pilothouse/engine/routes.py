@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
-from pilothouse.api.contract import Runner, SessionOptions, Via
+from pilothouse.api.requests import SessionOptions
+from pilothouse.api.results import Runner
+from pilothouse.api.values import Via
 from pilothouse.errors import InvalidOption
 from pilothouse.journal.contract import ReceivedRow, RunRow
 

@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from pilothouse.api.contract import Content, ModeSet, Status, Waiting
 from pilothouse.api.records import (
     AnyRecord,
     InterruptAsked,
@@ -27,6 +26,9 @@ from pilothouse.api.records import (
     PromptWithdrawn,
     SessionStopped,
 )
+from pilothouse.api.results import ModeSet
+from pilothouse.api.statuses import Status, Waiting
+from pilothouse.api.values import Content
 from pilothouse.client.client import Client
 from pilothouse.client.turns import Turn
 from pilothouse.errors import (

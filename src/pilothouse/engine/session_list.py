@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from pilothouse.api.contract import Listed, Listing
+from pilothouse.api.statuses import Listed, Listing
 from pilothouse.history import Found, HistoryPage
 
 from .view import View

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, Literal, get_args
 
-from pilothouse.api.contract import State
+from pilothouse.api.values import State
 
 __all__ = ["INITIAL", "SIGNALS", "STATES", "TABLE", "Signal", "draw", "step"]
 

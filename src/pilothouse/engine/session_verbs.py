@@ -8,22 +8,18 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from pilothouse.api.contract import (
-    ID_HAS,
+from pilothouse.api.records import AnyRecord, SessionStarted
+from pilothouse.api.requests import Fork, Say, Start
+from pilothouse.api.results import (
     AllStopped,
     Cancelled,
-    Content,
-    Fork,
     Interrupted,
     ModeSet,
     Said,
-    Say,
-    Start,
     Started,
     Stopped,
-    is_id,
 )
-from pilothouse.api.records import AnyRecord, SessionStarted
+from pilothouse.api.values import ID_HAS, Content, is_id
 from pilothouse.errors import NotNow, UnknownPrompt, UsageError
 from pilothouse.protocol.permissions import PermissionMode
 

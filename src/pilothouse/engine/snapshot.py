@@ -8,25 +8,22 @@ from typing import Final
 import msgspec
 from msgspec import Struct, field
 
-from pilothouse.api.contract import (
-    Caps,
-    Content,
+from pilothouse.api.questions import Question
+from pilothouse.api.records import PromptSaid
+from pilothouse.api.requests import Caps, SessionOptions
+from pilothouse.api.statuses import (
     ContextUsed,
     Listed,
-    Question,
     Queued,
     RateLimit,
     Retry,
-    SessionOptions,
-    State,
     Status,
     Subagent,
     Tokens,
     ToolRun,
-    Via,
     Waiting,
 )
-from pilothouse.api.records import PromptSaid
+from pilothouse.api.values import Content, State, Via
 from pilothouse.client.turns import Followed
 
 from .activity import Activity, headline

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
-from pilothouse.api.contract import SessionOptions
+from pilothouse.api.requests import SessionOptions
 from pilothouse.client.launch import ARGUMENT_LIMIT
 from pilothouse.errors import InvalidOption
 from pilothouse.protocol.strict import MAX_DEPTH, MOST_PARTS, TooManyParts, check_parts, is_deeper

@@ -24,7 +24,6 @@ from msgspec import field
 from msgspec.structs import replace
 
 from pilothouse.api.answers import ClearContext, Deny, RejectPlan, RevisePlan
-from pilothouse.api.contract import Content, SessionOptions, Status, Tokens, Waiting, is_id
 from pilothouse.api.records import (
     CLI,
     NOISE,
@@ -49,6 +48,9 @@ from pilothouse.api.records import (
     Unreadable,
     decode_record,
 )
+from pilothouse.api.requests import SessionOptions
+from pilothouse.api.statuses import Status, Tokens, Waiting
+from pilothouse.api.values import Content, is_id
 from pilothouse.client.turns import Turn, TurnTracker, bounded_usd
 from pilothouse.journal.contract import Snapshot
 from pilothouse.protocol import (

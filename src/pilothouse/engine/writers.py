@@ -20,7 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from pilothouse.api.contract import is_id
+from pilothouse.api.values import is_id
 from pilothouse.errors import NotNow, SessionTaken
 from pilothouse.folders import make_private
 

@@ -7,8 +7,10 @@ import sqlite3
 import time
 from collections.abc import Callable, Iterable, Sequence
 
-from pilothouse.api.contract import MAX_WHOLE, Event
-from pilothouse.protocol.strict import clean_text, encode_strictly
+from pilothouse.api.codec import encode_strictly
+from pilothouse.api.events import Event
+from pilothouse.api.values import MAX_WHOLE
+from pilothouse.protocol.strict import clean_text
 
 from .contract import Changes, CostRow
 

@@ -14,7 +14,10 @@ from typing import Final, Literal, NamedTuple, Protocol
 
 from msgspec import Struct
 
-from pilothouse.api.contract import Batch, CostLine, Question, QuestionState, Tokens
+from pilothouse.api.events import Batch
+from pilothouse.api.questions import Question, QuestionState
+from pilothouse.api.results import CostLine
+from pilothouse.api.statuses import Tokens
 
 __all__ = [
     "MAX_BATCH_BYTES",

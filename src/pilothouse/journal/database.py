@@ -23,7 +23,11 @@ from typing import Any, Final, Literal
 import msgspec
 from msgspec import Raw
 
-from pilothouse.api.contract import MAX_WHOLE, Batch, CostLine, Event, Gap, Question, Tokens
+from pilothouse.api.events import Batch, Event, Gap
+from pilothouse.api.questions import Question
+from pilothouse.api.results import CostLine
+from pilothouse.api.statuses import Tokens
+from pilothouse.api.values import MAX_WHOLE
 from pilothouse.client.turns import MAX_COST_USD
 from pilothouse.errors import JournalError
 from pilothouse.protocol.strict import is_strict, strict

@@ -10,7 +10,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from pilothouse.api.contract import Event
+from pilothouse.api.events import Event
 from pilothouse.api.records import CLI, KINDS, NOISE, PARTIAL
 from pilothouse.protocol.strict import strict
 from pilothouse.protocol.wire import encode_json

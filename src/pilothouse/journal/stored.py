@@ -13,8 +13,10 @@ from typing import Any, Literal, ParamSpec, Protocol, TypeVar
 
 from msgspec import Raw
 
-from pilothouse.api.contract import Batch, CostLine, Event, Gap, Question, QuestionState
+from pilothouse.api.events import Batch, Event, Gap
+from pilothouse.api.questions import Question, QuestionState
 from pilothouse.api.records import KINDS
+from pilothouse.api.results import CostLine
 from pilothouse.errors import JournalError
 
 from .contract import Changes, Draft, KeyRow, Posted, RunRow, Snapshot

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final
 
-from pilothouse.api.contract import Batch, Event, Gap
+from pilothouse.api.events import Batch, Event, Gap
 from pilothouse.api.records import PARTIAL
 from pilothouse.errors import JournalError
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Final, NamedTuple
 
-from pilothouse.api.contract import Event, Gap
+from pilothouse.api.events import Event, Gap
 
 from .contract import Changes
 

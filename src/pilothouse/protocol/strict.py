@@ -22,7 +22,7 @@ from typing import Any, Final, cast
 
 import msgspec
 
-from .wire import JsonObject, parse, parse_strictly
+from .wire import JsonObject, parse_strictly
 
 __all__ = [
     "DEEPEST_READ",
@@ -33,7 +33,6 @@ __all__ = [
     "check_parts",
     "clean",
     "clean_text",
-    "encode_strictly",
     "has_deep",
     "is_deeper",
     "is_strict",
@@ -138,15 +137,6 @@ def strict(text: bytes) -> bytes:
     """The same JSON value, as every reader takes it. ValueError: it is no JSON."""
     value = parse_shallow(text) if is_too_deep(text) else parse_strictly(text)
     return msgspec.json.encode(clean(value))
-
-
-def encode_strictly(value: Any) -> bytes:
-    """A value of ours as JSON that every reader takes, whatever words of a CLI's are in it."""
-    try:
-        return msgspec.json.encode(value)
-    except (UnicodeEncodeError, RecursionError):
-        plain = msgspec.to_builtins(value, builtin_types=(bytes,), enc_hook=parse)
-        return msgspec.json.encode(clean(plain))
 
 
 def parse_shallow(text: bytes) -> Any:

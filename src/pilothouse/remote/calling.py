@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 
-from pilothouse.api.wire import PROBLEM, Problem, error_from
+from pilothouse.api.problems import PROBLEM, Problem, error_from
 from pilothouse.errors import PilothouseError, ServerError
 
 if TYPE_CHECKING:

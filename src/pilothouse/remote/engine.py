@@ -7,36 +7,29 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 from urllib.parse import quote
 
-from pilothouse.api import wire
+from pilothouse.api import requests as wire
 from pilothouse.api.answers import Answer
-from pilothouse.api.contract import (
+from pilothouse.api.events import Batch
+from pilothouse.api.questions import Answered, Asked, Question, QuestionFilter
+from pilothouse.api.requests import Ask, Fork, Say, Start
+from pilothouse.api.results import (
     AllStopped,
-    Answered,
-    Ask,
-    Asked,
-    Batch,
     Cancelled,
     CostReport,
     DryRun,
-    Fork,
     Health,
     Interrupted,
-    JsonObject,
-    Listing,
     ModeSet,
     PolicyReport,
-    Question,
-    QuestionFilter,
     Rewound,
     Runner,
     RunnerAdded,
     Said,
-    Say,
-    Start,
     Started,
-    Status,
     Stopped,
 )
+from pilothouse.api.statuses import Listing, Status
+from pilothouse.api.values import JsonObject
 from pilothouse.errors import Refused, UnknownQuestion, UnknownRunner, UnknownSession
 from pilothouse.protocol.permissions import PermissionMode
 

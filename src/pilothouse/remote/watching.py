@@ -12,9 +12,10 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from pilothouse.api.contract import Batch
+from pilothouse.api.events import Batch
+from pilothouse.api.frames import SUBPROTOCOL, Done, Events, Failed, Frame
+from pilothouse.api.problems import error_from
 from pilothouse.api.proof import WrongProof
-from pilothouse.api.wire import SUBPROTOCOL, Done, Events, Failed, Frame, error_from
 from pilothouse.errors import JournalError, PilothouseError, ServerError
 
 from .calling import GONE, Caller, meant_by

@@ -20,7 +20,7 @@ from .probing import answering, tls_context
 from .runtime import TAKEN
 
 if TYPE_CHECKING:
-    from pilothouse.api.contract import Engine
+    from pilothouse.api.engine import Engine
 
 __all__ = ["LOG_NAME", "Address", "connect", "find_or_start"]
 

@@ -7,7 +7,7 @@ import time
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from pilothouse.api.contract import Engine
+    from pilothouse.api.engine import Engine
 
     from .attendance import Attendance
 

@@ -22,7 +22,8 @@ from .status import NONE
 from .survivors import sessions
 
 if TYPE_CHECKING:
-    from pilothouse.api.contract import Engine, Runner
+    from pilothouse.api.engine import Engine
+    from pilothouse.api.results import Runner
 
     from .runtime import Running
 

@@ -25,7 +25,7 @@ from pilothouse.settings import Settings
 from .logs import Redaction, set_up
 
 if TYPE_CHECKING:
-    from pilothouse.api.contract import Engine
+    from pilothouse.api.engine import Engine
     from pilothouse.faces.mcp.http import OverHttp
     from pilothouse.faces.mcp.reaching import Reach
 

@@ -10,8 +10,9 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from pilothouse.api.contract import Batch, DryRun, DryRunLine
+from pilothouse.api.events import Batch
 from pilothouse.api.redaction import tellable
+from pilothouse.api.results import DryRun, DryRunLine
 from pilothouse.engine.policy import Policy, PolicyFile, dry_run
 from pilothouse.errors import JournalError, PolicyError
 from pilothouse.journal.export import export as export_entries

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pilothouse.api.answers import Allow, Answer, Decline, Deny
-from pilothouse.api.contract import Question
+from pilothouse.api.questions import Question
 from pilothouse.engine.policy import Ask, Decision, Policy, PolicyFile, dry_run
 from pilothouse.engine.policy.effort import bounded
 from pilothouse.engine.policy.policy import LARGEST

@@ -18,7 +18,7 @@ from pilothouse.api.answers import (
     RevisePlan,
     Skip,
 )
-from pilothouse.api.contract import Question
+from pilothouse.api.questions import Question
 from pilothouse.client.elicitation import ElicitationRequest
 from pilothouse.client.permissions import PermissionRequest, as_request
 from pilothouse.engine.questions import pose

@@ -16,7 +16,7 @@ from pilothouse.api.answers import (
     Fill,
     RevisePlan,
 )
-from pilothouse.api.contract import Question
+from pilothouse.api.questions import Question
 from pilothouse.client.permissions import PermissionRequest
 from pilothouse.engine.questions import (
     check,

@@ -19,7 +19,7 @@ from pilothouse.api.answers import (
     Dismiss,
     RejectPlan,
 )
-from pilothouse.api.contract import Question
+from pilothouse.api.questions import Question
 from pilothouse.api.records import (
     QuestionClosed,
     QuestionDecided,

@@ -14,41 +14,29 @@ from msgspec.structs import replace
 
 from pilothouse import errors
 from pilothouse.api.answers import Answer
-from pilothouse.api.contract import (
+from pilothouse.api.events import Batch, Event, Gap
+from pilothouse.api.questions import Answered, Asked, Question, Way
+from pilothouse.api.requests import Ask, Fork, Say, Start
+from pilothouse.api.results import (
     AllStopped,
-    Answered,
-    Ask,
-    Asked,
-    Batch,
     Cancelled,
     CostLine,
     CostReport,
     DryRun,
     DryRunLine,
-    Event,
-    Fork,
-    Gap,
     Health,
     Interrupted,
-    JsonObject,
-    Listed,
-    Listing,
     ModeSet,
     PolicyReport,
-    Question,
-    Queued,
     Rewound,
     Runner,
     RunnerAdded,
     Said,
-    Say,
-    Start,
     Started,
-    Status,
     Stopped,
-    Tokens,
-    Way,
 )
+from pilothouse.api.statuses import Listed, Listing, Queued, Status, Tokens
+from pilothouse.api.values import JsonObject
 
 Runners = list[Runner]
 NOW = 1_700_000_000_000

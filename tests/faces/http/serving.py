@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 from litestar import Litestar
 
-from pilothouse.api.contract import Engine
+from pilothouse.api.engine import Engine
 from pilothouse.doors.listening import make_server
 from pilothouse.faces.http import create_app, end_streams
 

@@ -12,8 +12,8 @@ import pytest
 from litestar import Litestar
 
 from pilothouse import errors
-from pilothouse.api.contract import Start
-from pilothouse.api.wire import CODES
+from pilothouse.api.problems import CODES
+from pilothouse.api.requests import Start
 from pilothouse.faces.http import create_app
 from pilothouse.faces.http.endpoints import ENDPOINTS, Endpoint
 from pilothouse.faces.http.problems import STATUSES, status_of

@@ -19,7 +19,7 @@ import schemathesis
 from hypothesis import settings
 from schemathesis.specs.openapi.checks import negative_data_rejection, positive_data_acceptance
 
-from pilothouse.api.contract import Say, Start
+from pilothouse.api.requests import Say, Start
 from pilothouse.engine.engine import SessionEngine
 from pilothouse.faces.http.document import make_document
 from pilothouse.settings import load

@@ -15,7 +15,8 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.typing import Subprotocol
 
 from pilothouse.api.answers import Allow
-from pilothouse.api.contract import Batch, Event, Gap, Start
+from pilothouse.api.events import Batch, Event, Gap
+from pilothouse.api.requests import Start
 from pilothouse.errors import JournalError, ServerError
 from pilothouse.faces.http import end_streams, sockets, streams
 from pilothouse.faces.http.frames import sse_chunk

@@ -18,7 +18,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import StatusCode
 from websockets.asyncio.client import connect
 
-from pilothouse.api.contract import Start
+from pilothouse.api.requests import Start
 from pilothouse.errors import JournalError, SettingError
 from pilothouse.faces.http import Tracing, make_tracer
 

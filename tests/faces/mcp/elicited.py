@@ -17,7 +17,9 @@ from msgspec.structs import replace
 
 from pilothouse import errors
 from pilothouse.api.answers import Answer
-from pilothouse.api.contract import Answered, Batch, Event, Question, Status
+from pilothouse.api.events import Batch, Event
+from pilothouse.api.questions import Answered, Question
+from pilothouse.api.statuses import Status
 from pilothouse.engine.questions import check
 from pilothouse.faces.mcp.eliciting import required, take
 from pilothouse.faces.mcp.pushing import Channel, Pushing

@@ -16,7 +16,7 @@ from typing import Any
 import mcp_types as types
 import pytest
 
-from pilothouse.api.contract import Question
+from pilothouse.api.questions import Question
 from pilothouse.faces.mcp import prompts, tools
 from pilothouse.faces.mcp.addresses import SESSIONS, STATUS_TEMPLATE, TRANSCRIPT_TEMPLATE
 from pilothouse.faces.mcp.configs import CLIENTS, config_of

@@ -12,7 +12,10 @@ from msgspec.structs import replace
 
 from pilothouse import errors
 from pilothouse.api.answers import Allow, Answer
-from pilothouse.api.contract import Answered, Fork, Listed, Question, Said, Say, Start, Started
+from pilothouse.api.questions import Answered, Question
+from pilothouse.api.requests import Fork, Say, Start
+from pilothouse.api.results import Said, Started
+from pilothouse.api.statuses import Listed
 from pilothouse.faces.mcp.calls import CALLS
 from pilothouse.faces.mcp.operating import Act, Operator, Outcome
 from pilothouse.faces.mcp.reaching import Reach

@@ -12,7 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.api.contract import LONGEST_WORD, Ask, Asked, Engine, Question
+from pilothouse.api.engine import Engine
+from pilothouse.api.questions import Asked, Question
+from pilothouse.api.requests import Ask
+from pilothouse.api.values import LONGEST_WORD
 from pilothouse.errors import DirectoryRefused, NotNow, ServerError, SettingError, UsageError
 from pilothouse.faces.mcp import permission
 from pilothouse.faces.mcp.permission import check, identify, name_asker

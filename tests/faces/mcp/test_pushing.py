@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pilothouse import errors
 from pilothouse.api.answers import Allow, Choose, Deny, Fill, RevisePlan
-from pilothouse.api.contract import Batch, Gap
+from pilothouse.api.events import Batch, Gap
 from pilothouse.faces.mcp import pushing as module
 from pilothouse.faces.mcp.pushing import Channel, Pushing
 from pilothouse.faces.mcp.reaching import Reach

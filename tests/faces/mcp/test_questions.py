@@ -23,7 +23,7 @@ from pilothouse.api.answers import (
     RevisePlan,
     Skip,
 )
-from pilothouse.api.contract import Question
+from pilothouse.api.questions import Question
 from pilothouse.engine.questions import check
 from pilothouse.errors import AnswerRefused
 from pilothouse.faces.mcp.questions import answer_of, pending, valid_answers

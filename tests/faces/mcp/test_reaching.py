@@ -9,7 +9,8 @@ from typing import Any, cast
 
 import pytest
 
-from pilothouse.api.contract import Batch, Engine
+from pilothouse.api.engine import Engine
+from pilothouse.api.events import Batch
 from pilothouse.errors import ServerError, UnknownSession
 from pilothouse.faces.mcp.reaching import Reach
 

@@ -16,7 +16,9 @@ from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.shared.exceptions import MCPError
 from mcp_types import ResourceListChangedNotification, ResourceUpdatedNotification
 
-from pilothouse.api.contract import Gap, Listed, Listing, Start
+from pilothouse.api.events import Gap
+from pilothouse.api.requests import Start
+from pilothouse.api.statuses import Listed, Listing
 from pilothouse.errors import ServerError
 from pilothouse.faces.mcp.reaching import Reach
 from pilothouse.faces.mcp.resources import PAGE, Resources

@@ -10,18 +10,8 @@ import pytest
 from jsonschema import Draft202012Validator
 from msgspec.structs import replace
 
-from pilothouse.api.contract import (
-    Listed,
-    Listing,
-    Option,
-    Posed,
-    Queued,
-    Retry,
-    Status,
-    Tokens,
-    ToolRun,
-    Waiting,
-)
+from pilothouse.api.questions import Option, Posed
+from pilothouse.api.statuses import Listed, Listing, Queued, Retry, Status, Tokens, ToolRun, Waiting
 from pilothouse.faces.mcp import results
 from pilothouse.faces.mcp.problems import FORM_CLOSED
 from pilothouse.faces.mcp.questions import pending

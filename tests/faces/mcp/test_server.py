@@ -11,7 +11,7 @@ import mcp_types as types
 import pytest
 from mcp import MCPError
 
-from pilothouse.api.contract import Question
+from pilothouse.api.questions import Question
 from pilothouse.faces.mcp import permission
 from pilothouse_sim.scenario import gate, reply, tool
 from tests.engine.test_elsewhere import bare

@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from pilothouse.api.contract import Event, Question
+from pilothouse.api.events import Event
+from pilothouse.api.questions import Question
 from pilothouse.api.records import KINDS, QuestionOpened, encode_record
 from pilothouse.faces.mcp.transcripts import LONGEST_PIECE, joined, piece_of
 

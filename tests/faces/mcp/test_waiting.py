@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from pilothouse.api.contract import Gap, Start, ToolRun
+from pilothouse.api.events import Gap
+from pilothouse.api.requests import Start
+from pilothouse.api.statuses import ToolRun
 from pilothouse.errors import ServerError
 from pilothouse.faces.mcp import waiting
 from pilothouse.faces.mcp.reaching import Reach

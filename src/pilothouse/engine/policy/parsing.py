@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast, get_args
 
-from pilothouse.api.contract import QuestionKind
+from pilothouse.api.questions import QuestionKind
 from pilothouse.errors import PolicyError
 from pilothouse.protocol.permissions import PermissionMode
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from pilothouse.api.answers import Allow, ApprovePlan
-from pilothouse.api.contract import DryRun, DryRunLine, PolicyReport, Question
+from pilothouse.api.questions import Question
+from pilothouse.api.results import DryRun, DryRunLine, PolicyReport
 from pilothouse.errors import PolicyError
 
 from .effort import TooMuch, bounded

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, Protocol, cast
 
-from pilothouse.api.contract import Question, QuestionKind
+from pilothouse.api.questions import Question, QuestionKind
 
 from . import patterns
 from .patterns import PathPattern, Place, Text, UrlPattern

@@ -18,7 +18,7 @@ from pilothouse.api.answers import (
     RevisePlan,
     Skip,
 )
-from pilothouse.api.contract import Posed, Question, Way
+from pilothouse.api.questions import Posed, Question, Way
 from pilothouse.engine.gate import OperatorGate
 from pilothouse.errors import AnswerRefused
 from pilothouse.protocol.wire import JsonObject, encode_json

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final, cast
 
-from pilothouse.api.contract import JsonObject, Way
+from pilothouse.api.questions import Way
+from pilothouse.api.values import JsonObject
 from pilothouse.protocol import AddRules, PermissionRule, PermissionUpdate
 
 __all__ = ["has_plan", "implementation_prompt", "prompts", "rules", "ways"]

@@ -10,7 +10,7 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 import msgspec
 
 from pilothouse.api.answers import Answer
-from pilothouse.api.contract import Option, Posed, Question, Way
+from pilothouse.api.questions import Option, Posed, Question, Way
 from pilothouse.api.records import QuestionClosed, QuestionDecided
 from pilothouse.client import permissions as client
 from pilothouse.client.elicitation import ElicitationRequest

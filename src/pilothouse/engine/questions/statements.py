@@ -19,7 +19,7 @@ from pilothouse.api.answers import (
     RevisePlan,
     Skip,
 )
-from pilothouse.api.contract import Question
+from pilothouse.api.questions import Question
 from pilothouse.protocol.wire import encode_json
 
 from . import plan

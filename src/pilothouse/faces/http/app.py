@@ -13,8 +13,9 @@ from litestar.exceptions import HTTPException
 from litestar.types import ASGIApp, ControllerRouterHandler, Method, Receive, Scope, Send
 
 from pilothouse.api import proof
-from pilothouse.api.contract import Engine
-from pilothouse.api.wire import PROBLEM, encode_strictly
+from pilothouse.api.codec import encode_strictly
+from pilothouse.api.engine import Engine
+from pilothouse.api.problems import PROBLEM
 
 from . import metrics
 from .document import make_document

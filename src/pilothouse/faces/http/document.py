@@ -7,11 +7,21 @@ from typing import Any, Final
 
 import msgspec
 
-from pilothouse.api import answers, contract, proof, wire
-from pilothouse.api.wire import PROBLEM, Problem
+from pilothouse.api import (
+    answers,
+    events,
+    frames,
+    problems,
+    proof,
+    questions,
+    requests,
+    results,
+    statuses,
+)
+from pilothouse.api.problems import PROBLEM, Problem
+from pilothouse.api.queries import ProofQuery, StreamQuery
 
 from .endpoints import ENDPOINTS, IDEMPOTENCY_KEY, LONGEST_KEY, Endpoint
-from .queries import ProofQuery, StreamQuery
 from .reading import ID, SERVER
 from .words import describe, structs_in
 
@@ -74,6 +84,20 @@ TAGS: Final = {
 }
 
 
+DESCRIBED: Final = (
+    requests,
+    answers,
+    questions,
+    statuses,
+    results,
+    events,
+    problems,
+    frames,
+    proof,
+)
+"""Where the types are that the document shows."""
+
+
 def make_document(version: str) -> Schema:
     """The document for this version."""
     schemas, components = _schemas()
@@ -118,12 +142,12 @@ class _Schemas:
 
 
 def _schemas() -> tuple[_Schemas, Schema]:
-    types: list[Any] = [Problem, StreamQuery, contract.Health, wire.Frame, proof.Proof]
-    types += [contract.Event, contract.Gap]
+    types: list[Any] = [Problem, StreamQuery, results.Health, frames.Frame, proof.Proof]
+    types += [events.Event, events.Gap]
     for endpoint in ENDPOINTS:
         types += [kind for kind in (endpoint.takes, endpoint.gives, endpoint.query) if kind]
     schemas, components = msgspec.json.schema_components(types, ref_template=REFS)
-    describe(components, structs_in(contract, answers, wire, proof))
+    describe(components, structs_in(*DESCRIBED))
     return _Schemas(types, schemas), components
 
 
@@ -216,24 +240,24 @@ _LAST_EVENT_ID: Final[Schema] = {
 
 def _other_paths(schemas: _Schemas) -> dict[str, Schema]:
     """What is no verb of the engine's."""
-    health = schemas[contract.Health]
+    health = schemas[results.Health]
     text: Schema = {"schema": {"type": "string"}}
     ill = {
         "description": "Something is wrong; `problem` says what.",
         "content": {JSON: {"schema": health}, **_problem(503)["content"]},
     }
     stream = [*_query_parameters(StreamQuery), _LAST_EVENT_ID]
-    events = {"schema": _server_sent(schemas)}
+    pieces = {"schema": _server_sent(schemas)}
     return {
         "/api/events/stream": _get(
             "stream",
             "events",
             "Events as they happen, as server-sent events",
             "text/event-stream",
-            events,
+            pieces,
             stream,
         ),
-        "/api/ws": _socket(schemas[wire.Frame]),
+        "/api/ws": _socket(schemas[frames.Frame]),
         "/healthz": _get(
             "healthz",
             "server",
@@ -273,7 +297,7 @@ def _proof(schema: Schema) -> Schema:
 
 def _server_sent(schemas: _Schemas) -> Schema:
     """One event of a stream; its data is JSON."""
-    data = {"anyOf": [schemas[contract.Event], schemas[contract.Gap], schemas[wire.Problem]]}
+    data = {"anyOf": [schemas[events.Event], schemas[events.Gap], schemas[Problem]]}
     return {
         "type": "object",
         "description": "`events` carries an event, `gap` tells of removed ones, `error` is last.",

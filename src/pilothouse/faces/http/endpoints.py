@@ -14,13 +14,10 @@ from typing import Any, Final, Literal, NamedTuple
 import msgspec
 from msgspec import Struct
 
-from pilothouse.api import contract, wire
+from pilothouse.api import events, questions, requests, results, statuses
 from pilothouse.api.answers import Answer
-from pilothouse.api.contract import Engine, JsonObject
-from pilothouse.errors import QuestionSettled
-
-from .problems import Unacceptable
-from .queries import (
+from pilothouse.api.engine import Engine
+from pilothouse.api.queries import (
     AnswerQuery,
     CostQuery,
     EventsQuery,
@@ -29,6 +26,10 @@ from .queries import (
     SessionsQuery,
     StatusQuery,
 )
+from pilothouse.api.values import JsonObject
+from pilothouse.errors import QuestionSettled
+
+from .problems import Unacceptable
 
 __all__ = ["ENDPOINTS", "IDEMPOTENCY_KEY", "Call", "Endpoint"]
 
@@ -91,7 +92,7 @@ def with_key(body: Any, key: str | None) -> Any:
     return msgspec.structs.replace(body, key=key)
 
 
-async def _answer(engine: Engine, call: Call) -> contract.Answered:
+async def _answer(engine: Engine, call: Call) -> questions.Answered:
     question_id = call.path["question_id"]
     try:
         return await engine.answer(question_id, call.body, by=call.query.by)
@@ -108,24 +109,24 @@ def _questions(engine: Engine, call: Call) -> Awaitable[Any]:
     )
 
 
-def _status(engine: Engine, call: Call) -> Awaitable[contract.Status]:
+def _status(engine: Engine, call: Call) -> Awaitable[statuses.Status]:
     query: StatusQuery = call.query
     session_id = call.path["session_id"]
     return engine.status(session_id, output_lines=query.output_lines, after=query.after)
 
 
-def _list(engine: Engine, call: Call) -> Awaitable[contract.Listing]:
+def _list(engine: Engine, call: Call) -> Awaitable[statuses.Listing]:
     query: ListQuery = call.query
     live = isinstance(query, SessionsQuery) and query.live
     return engine.list(cwd=query.cwd, limit=query.limit, offset=query.offset, live=live)
 
 
-def _read(engine: Engine, call: Call) -> Awaitable[contract.Batch]:
+def _read(engine: Engine, call: Call) -> Awaitable[events.Batch]:
     query: EventsQuery = call.query
     return engine.read(query.after, session_id=query.session_id, limit=query.limit)
 
 
-def _cost(engine: Engine, call: Call) -> Awaitable[contract.CostReport]:
+def _cost(engine: Engine, call: Call) -> Awaitable[results.CostReport]:
     query: CostQuery = call.query
     return engine.cost(
         query.by,
@@ -136,13 +137,13 @@ def _cost(engine: Engine, call: Call) -> Awaitable[contract.CostReport]:
     )
 
 
-def _rewind(engine: Engine, call: Call) -> Awaitable[contract.Rewound]:
-    body: wire.Rewind = call.body
+def _rewind(engine: Engine, call: Call) -> Awaitable[results.Rewound]:
+    body: requests.Rewind = call.body
     return engine.rewind(call.path["session_id"], body.prompt_id, preview=body.preview)
 
 
 def _control(engine: Engine, call: Call) -> Awaitable[JsonObject]:
-    body: wire.Control = call.body
+    body: requests.Control = call.body
     return engine.control(call.path["session_id"], body.subtype, body.fields)
 
 
@@ -164,8 +165,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         method="POST",
         path=SESSIONS,
         summary="Start a session with its first prompt",
-        takes=contract.Start,
-        gives=contract.Started,
+        takes=requests.Start,
+        gives=results.Started,
         status=201,
         keyed=True,
         call=lambda engine, call: engine.start(call.body),
@@ -176,7 +177,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         path=SESSIONS,
         summary="Every session on this machine, the newest first",
         query=SessionsQuery,
-        gives=contract.Listing,
+        gives=statuses.Listing,
         call=_list,
     ),
     Endpoint(
@@ -184,7 +185,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         method="POST",
         path=f"{SESSIONS}/stop",
         summary="End every CLI in order, on other machines too; messages start them again",
-        gives=contract.AllStopped,
+        gives=results.AllStopped,
         call=lambda engine, call: engine.stop_all(),
     ),
     Endpoint(
@@ -193,7 +194,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         path=SESSION,
         summary="Everything to know about a session at this moment",
         query=StatusQuery,
-        gives=contract.Status,
+        gives=statuses.Status,
         call=_status,
     ),
     Endpoint(
@@ -201,8 +202,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         method="POST",
         path=f"{SESSION}/messages",
         summary="Say something to a session; one at rest is resumed",
-        takes=contract.Say,
-        gives=contract.Said,
+        takes=requests.Say,
+        gives=results.Said,
         status=202,
         keyed=True,
         call=lambda engine, call: engine.say(call.path["session_id"], call.body),
@@ -212,7 +213,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         method="DELETE",
         path=f"{SESSION}/messages/{{prompt_id}}",
         summary="Take back a message that no turn has taken yet",
-        gives=contract.Cancelled,
+        gives=results.Cancelled,
         call=lambda engine, call: engine.cancel(call.path["session_id"], call.path["prompt_id"]),
     ),
     Endpoint(
@@ -220,7 +221,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         method="POST",
         path=f"{SESSION}/interrupt",
         summary="Stop the running turn; the session stays",
-        gives=contract.Interrupted,
+        gives=results.Interrupted,
         call=lambda engine, call: engine.interrupt(call.path["session_id"]),
     ),
     Endpoint(
@@ -228,7 +229,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         method="POST",
         path=f"{SESSION}/stop",
         summary="End the session's CLI; a message starts it again",
-        gives=contract.Stopped,
+        gives=results.Stopped,
         call=lambda engine, call: engine.stop(call.path["session_id"]),
     ),
     Endpoint(
@@ -236,8 +237,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         method="POST",
         path=f"{SESSION}/fork",
         summary="Start a session that begins with this one's conversation",
-        takes=contract.Fork,
-        gives=contract.Started,
+        takes=requests.Fork,
+        gives=results.Started,
         status=201,
         keyed=True,
         call=lambda engine, call: engine.fork(call.path["session_id"], call.body),
@@ -247,8 +248,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         method="POST",
         path=f"{SESSION}/rewind",
         summary="Take files back to where they were before a message, or see what that would do",
-        takes=wire.Rewind,
-        gives=contract.Rewound,
+        takes=requests.Rewind,
+        gives=results.Rewound,
         call=_rewind,
     ),
     Endpoint(
@@ -256,9 +257,9 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         method="POST",
         path=f"{SESSION}/compact",
         summary="Summarise the conversation to make room",
-        takes=wire.Compact,
+        takes=requests.Compact,
         body_optional=True,
-        gives=contract.Said,
+        gives=results.Said,
         status=202,
         call=lambda engine, call: engine.compact(call.path["session_id"], call.body.instructions),
     ),
@@ -267,8 +268,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         method="PUT",
         path=f"{SESSION}/mode",
         summary="Switch the permission mode",
-        takes=wire.SetMode,
-        gives=contract.ModeSet,
+        takes=requests.SetMode,
+        gives=results.ModeSet,
         call=lambda engine, call: engine.set_mode(call.path["session_id"], call.body.mode),
     ),
     Endpoint(
@@ -276,8 +277,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         method="PUT",
         path=f"{SESSION}/model",
         summary="Switch the model",
-        takes=wire.SetModel,
-        gives=contract.Status,
+        takes=requests.SetModel,
+        gives=statuses.Status,
         call=lambda engine, call: engine.set_model(call.path["session_id"], call.body.model),
     ),
     Endpoint(
@@ -285,8 +286,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         method="PUT",
         path=f"{SESSION}/thinking",
         summary="Set how many tokens a thought may have",
-        takes=wire.SetThinking,
-        gives=contract.Status,
+        takes=requests.SetThinking,
+        gives=statuses.Status,
         call=lambda engine, call: engine.set_thinking(call.path["session_id"], call.body.tokens),
     ),
     Endpoint(
@@ -302,7 +303,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         method="PUT",
         path=f"{SESSION}/mcp",
         summary="Replace the MCP servers that were set for the session",
-        takes=wire.Servers,
+        takes=requests.Servers,
         gives=JsonObject,
         call=lambda engine, call: engine.mcp_set(call.path["session_id"], call.body.servers),
     ),
@@ -321,7 +322,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         method="PUT",
         path=f"{SESSION}/mcp/{{server}}",
         summary="Turn an MCP server on or off",
-        takes=wire.Enable,
+        takes=requests.Enable,
         gives=Objects,
         call=_toggle,
     ),
@@ -354,7 +355,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         method="POST",
         path=f"{SESSION}/control",
         summary="Send a control request that is on the list of allowed ones",
-        takes=wire.Control,
+        takes=requests.Control,
         gives=JsonObject,
         call=_control,
     ),
@@ -365,7 +366,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         summary="What sessions wait on a person for",
         tag="questions",
         query=QuestionsQuery,
-        gives=list[contract.Question],
+        gives=list[questions.Question],
         call=_questions,
     ),
     Endpoint(
@@ -374,7 +375,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         path=QUESTION,
         summary="One question, open or settled",
         tag="questions",
-        gives=contract.Question,
+        gives=questions.Question,
         call=lambda engine, call: engine.question(call.path["question_id"]),
     ),
     Endpoint(
@@ -385,7 +386,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         tag="questions",
         query=AnswerQuery,
         takes=Answer,
-        gives=contract.Answered,
+        gives=questions.Answered,
         call=_answer,
     ),
     Endpoint(
@@ -394,8 +395,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         path="/api/asks",
         summary="Ask for a CLI that somebody else has started, and wait a while for the answer",
         tag="questions",
-        takes=contract.Ask,
-        gives=contract.Asked,
+        takes=requests.Ask,
+        gives=questions.Asked,
         waits=True,
         call=lambda engine, call: engine.ask(call.body),
     ),
@@ -405,8 +406,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         path=f"{QUESTION}/withdraw",
         summary="Take back a question of such a CLI",
         tag="questions",
-        takes=wire.Withdraw,
-        gives=contract.Question,
+        takes=requests.Withdraw,
+        gives=questions.Question,
         call=lambda engine, call: engine.withdraw(call.path["question_id"], call.body.because),
     ),
     Endpoint(
@@ -415,7 +416,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         path="/api/policy",
         summary="The policy in force, and what is wrong with its file",
         tag="policy",
-        gives=contract.PolicyReport,
+        gives=results.PolicyReport,
         call=lambda engine, call: engine.policy(),
     ),
     Endpoint(
@@ -424,8 +425,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         path="/api/policy/dry-run",
         summary="Which past questions a changed policy would have decided otherwise",
         tag="policy",
-        takes=wire.DryRunText,
-        gives=contract.DryRun,
+        takes=requests.DryRunText,
+        gives=results.DryRun,
         call=lambda engine, call: engine.policy_dry_run(call.body.text),
     ),
     Endpoint(
@@ -435,7 +436,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         summary="Every session on this machine, whoever started it",
         tag="history",
         query=ListQuery,
-        gives=contract.Listing,
+        gives=statuses.Listing,
         call=_list,
     ),
     Endpoint(
@@ -445,7 +446,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         summary="What was spent, by turn, session, project or day",
         tag="cost",
         query=CostQuery,
-        gives=contract.CostReport,
+        gives=results.CostReport,
         call=_cost,
     ),
     Endpoint(
@@ -454,7 +455,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         path=RUNNERS,
         summary="The other machines that may run sessions, and how they are",
         tag="machines",
-        gives=list[contract.Runner],
+        gives=list[results.Runner],
         call=lambda engine, call: engine.runners(),
     ),
     Endpoint(
@@ -463,8 +464,8 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         path=RUNNERS,
         summary="Let a machine in; its token is told this once",
         tag="machines",
-        takes=wire.AddRunner,
-        gives=contract.RunnerAdded,
+        takes=requests.AddRunner,
+        gives=results.RunnerAdded,
         status=201,
         call=lambda engine, call: engine.add_runner(call.body.name),
     ),
@@ -474,9 +475,9 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         path=f"{RUNNER}/drain",
         summary="Start no more sessions there, or start some again; what runs goes on",
         tag="machines",
-        takes=wire.Drain,
+        takes=requests.Drain,
         body_optional=True,
-        gives=contract.Runner,
+        gives=results.Runner,
         call=lambda engine, call: engine.drain_runner(
             call.path["name"], draining=call.body.draining
         ),
@@ -487,7 +488,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         path=RUNNER,
         summary="Let a machine in no more: its relays are refused, and end their CLIs",
         tag="machines",
-        gives=contract.Runner,
+        gives=results.Runner,
         call=lambda engine, call: engine.revoke_runner(call.path["name"]),
     ),
     Endpoint(
@@ -506,7 +507,7 @@ ENDPOINTS: Final[tuple[Endpoint, ...]] = (
         summary="A page of what happened after a cursor",
         tag="events",
         query=EventsQuery,
-        gives=contract.Batch,
+        gives=events.Batch,
         call=_read,
     ),
 )

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from pilothouse.api.contract import Batch, Event, Gap
-from pilothouse.api.wire import Events, Problem, encode_strictly
+from pilothouse.api.codec import encode_strictly
+from pilothouse.api.events import Batch, Event, Gap
+from pilothouse.api.frames import Events
+from pilothouse.api.problems import Problem
 
 __all__ = ["sse_chunk", "sse_error", "ws_frame"]
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from pilothouse.api import proof
-from pilothouse.api.wire import TOKEN_PREFIX
+from pilothouse.api.frames import TOKEN_PREFIX
 from pilothouse.doors.sockets import admit
 
 from .problems import Unacceptable, problem_of, refuse

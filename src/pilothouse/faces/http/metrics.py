@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, get_args
 
-from pilothouse.api.contract import Engine, Health, State
+from pilothouse.api.engine import Engine
+from pilothouse.api.results import Health
+from pilothouse.api.values import State
 
 __all__ = ["CONTENT_TYPE", "render"]
 

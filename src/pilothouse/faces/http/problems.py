@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Final
 from litestar.exceptions import HTTPException
 
 from pilothouse import errors
-from pilothouse.api.wire import PROBLEM, Problem, Wrong, code_of, encode_strictly
+from pilothouse.api.codec import encode_strictly
+from pilothouse.api.problems import PROBLEM, Problem, Wrong, code_of
 from pilothouse.errors import PilothouseError, Refused
 
 if TYPE_CHECKING:

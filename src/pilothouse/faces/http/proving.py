@@ -9,8 +9,8 @@ import msgspec
 from litestar import Request, Response
 
 from pilothouse.api.proof import Proof, make_proof
+from pilothouse.api.queries import ProofQuery
 
-from .queries import ProofQuery
 from .reading import read_query
 
 __all__ = ["prover"]

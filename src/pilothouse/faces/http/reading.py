@@ -8,8 +8,9 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from pilothouse.api.contract import ID, ID_HAS, is_id
-from pilothouse.api.wire import TooManyParts, Wrong, check_parts
+from pilothouse.api.codec import TooManyParts, check_parts
+from pilothouse.api.problems import Wrong
+from pilothouse.api.values import ID, ID_HAS, is_id
 from pilothouse.errors import (
     Refused,
     UnknownPrompt,

@@ -15,16 +15,10 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec import Raw, Struct
 
-from pilothouse.api.contract import Batch, Engine
-from pilothouse.api.wire import (
-    SUBPROTOCOL,
-    TOKEN_PREFIX,
-    Done,
-    Failed,
-    TooManyParts,
-    check_parts,
-    encode_strictly,
-)
+from pilothouse.api.codec import TooManyParts, check_parts, encode_strictly
+from pilothouse.api.engine import Engine
+from pilothouse.api.events import Batch
+from pilothouse.api.frames import SUBPROTOCOL, TOKEN_PREFIX, Done, Failed
 from pilothouse.errors import PilothouseError
 
 from .endpoints import ENDPOINTS, Call, Endpoint

@@ -12,13 +12,15 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from pilothouse.api.contract import ENDING, Batch, Engine
+from pilothouse.api.engine import Engine
+from pilothouse.api.events import Batch
+from pilothouse.api.problems import ENDING
+from pilothouse.api.queries import StreamQuery
 from pilothouse.errors import PilothouseError, ServerError
 
 from .frames import sse_chunk, sse_error
 from .guard import header
 from .problems import Unacceptable, problem_of
-from .queries import StreamQuery
 from .reading import check_path, read_query
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from mcp_types import (
     InputResponse,
 )
 
-from pilothouse.api.contract import Question
+from pilothouse.api.questions import Question
 from pilothouse.errors import AnswerRefused, PilothouseError, QuestionSettled, UnknownQuestion
 
 from .forms import Form, answer_in, form_of

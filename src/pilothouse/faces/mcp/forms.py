@@ -19,7 +19,8 @@ from typing import Any, Final, assert_never, cast
 import msgspec
 
 from pilothouse.api.answers import Answer, Choose, Decline, Fill, Skip
-from pilothouse.api.contract import JsonObject, Option, Posed, Question, Way
+from pilothouse.api.questions import Option, Posed, Question, Way
+from pilothouse.api.values import JsonObject
 from pilothouse.errors import AnswerRefused
 
 from .texts import line_of, list_of

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing
 from typing import Final
 
-from pilothouse.api.contract import Batch, Event
+from pilothouse.api.events import Batch, Event
 from pilothouse.errors import PilothouseError
 
 from .addresses import SESSIONS, address_of, session_of

@@ -9,9 +9,10 @@ from typing import Annotated, Any, Final, Literal, Protocol
 
 from msgspec import UNSET, Meta, Struct, field
 
-from pilothouse.api import contract
-from pilothouse.api.contract import Question, SessionOptions
-from pilothouse.api.contract import Status as SessionStatus
+from pilothouse.api import requests
+from pilothouse.api.questions import Question
+from pilothouse.api.requests import SessionOptions
+from pilothouse.api.statuses import Status as SessionStatus
 from pilothouse.errors import (
     AnswerRefused,
     PilothouseError,
@@ -200,7 +201,7 @@ class Operator:
         if call.allowed_tools:
             await self._check("leave allowedTools out")
         cursor = await self._ready()
-        request = contract.Start(
+        request = requests.Start(
             prompt=call.prompt,
             cwd=_directory(call.working_directory, caller, required=True),
             options=options,
@@ -238,7 +239,7 @@ class Operator:
         await self._check_mode(mode)
         await self._check_leaving(call.session_id, mode)
         cursor = await self._ready()
-        request = contract.Say(content=call.message, mode=mode, key=_key())
+        request = requests.Say(content=call.message, mode=mode, key=_key())
         said = await self._reach.ask(lambda engine: engine.say(call.session_id, request))
         told: Told = {"resumed": True} if said.resumed else {}
         return _act("claude_say", said.session_id, cursor, call.wait_seconds, told)
@@ -250,7 +251,7 @@ class Operator:
                 "leave permissionMode out, and give it with the next claude_say"
             )
         cursor = await self._ready()
-        request = contract.Fork(prompt=call.message, key=_key())
+        request = requests.Fork(prompt=call.message, key=_key())
         made = await self._reach.ask(lambda engine: engine.fork(call.session_id, request))
         told: Told = {"parentSessionId": call.session_id}
         return _act("claude_say", made.session_id, cursor, call.wait_seconds, told)

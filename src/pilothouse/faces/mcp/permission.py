@@ -15,7 +15,10 @@ import anyio
 from msgspec import Meta, Struct, ValidationError, convert, field, json
 from msgspec.structs import replace
 
-from pilothouse.api.contract import LONGEST_WORD, Ask, Asked, Engine, JsonObject, Word
+from pilothouse.api.engine import Engine
+from pilothouse.api.questions import Asked
+from pilothouse.api.requests import Ask
+from pilothouse.api.values import LONGEST_WORD, JsonObject, Word
 from pilothouse.errors import NotNow, PilothouseError, ServerError
 
 from .reaching import Reach

@@ -26,7 +26,9 @@ from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult, RequestId
 
-from pilothouse.api.contract import Batch, Engine, Question
+from pilothouse.api.engine import Engine
+from pilothouse.api.events import Batch
+from pilothouse.api.questions import Question
 from pilothouse.errors import PilothouseError, ServerError
 
 from .eliciting import can_open_pages, give

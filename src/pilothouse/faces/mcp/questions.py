@@ -32,7 +32,7 @@ from pilothouse.api.answers import (
     RevisePlan,
     Skip,
 )
-from pilothouse.api.contract import Posed, Question, Way
+from pilothouse.api.questions import Posed, Question, Way
 from pilothouse.errors import AnswerRefused
 
 from .addresses import address_of

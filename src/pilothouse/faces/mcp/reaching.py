@@ -7,7 +7,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing, suppress
 from typing import TypeVar
 
-from pilothouse.api.contract import Batch, Engine
+from pilothouse.api.engine import Engine
+from pilothouse.api.events import Batch
 from pilothouse.errors import PilothouseError, ServerError
 
 __all__ = ["Connect", "Reach"]

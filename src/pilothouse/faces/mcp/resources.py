@@ -27,8 +27,9 @@ from mcp.server.subscriptions import (
 )
 from mcp.shared.exceptions import MCPError
 
-from pilothouse.api.contract import Engine, Listed
-from pilothouse.api.wire import encode_strictly
+from pilothouse.api.codec import encode_strictly
+from pilothouse.api.engine import Engine
+from pilothouse.api.statuses import Listed
 from pilothouse.errors import PilothouseError, UnknownSession
 
 from .addresses import (

@@ -8,7 +8,8 @@ from typing import Any, Final, Literal
 
 from msgspec import json
 
-from pilothouse.api.contract import Listed, Listing, Question, Status, ToolRun
+from pilothouse.api.questions import Question
+from pilothouse.api.statuses import Listed, Listing, Status, ToolRun
 
 from .addresses import address_of
 from .problems import FORM_CLOSED, SIGN_IN, wants_sign_in

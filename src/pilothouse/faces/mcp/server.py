@@ -19,7 +19,8 @@ from msgspec import json
 from msgspec.structs import replace
 
 from pilothouse import __version__
-from pilothouse.api.contract import Question, Status
+from pilothouse.api.questions import Question
+from pilothouse.api.statuses import Status
 from pilothouse.errors import PilothouseError, UsageError
 
 from . import permission, problems, prompts

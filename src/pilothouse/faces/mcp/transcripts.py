@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple, cast
 
 import msgspec
 
-from pilothouse.api.contract import Batch, Engine, Event
+from pilothouse.api.engine import Engine
+from pilothouse.api.events import Batch, Event
 
 from .reaching import Reach
 from .texts import list_of, members_of

@@ -10,7 +10,8 @@ from typing import Final
 import anyio
 from msgspec import DecodeError, Struct, json
 
-from pilothouse.api.contract import Batch, Event, Status
+from pilothouse.api.events import Batch, Event
+from pilothouse.api.statuses import Status
 from pilothouse.errors import PilothouseError, ServerError
 
 from .reaching import Reach

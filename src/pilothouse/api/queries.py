@@ -6,9 +6,10 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-from pilothouse.api import wire
-from pilothouse.api.contract import QuestionFilter
 from pilothouse.api.proof import NONCE_LENGTH
+
+from .questions import QuestionFilter
+from .results import CostGroup
 
 __all__ = [
     "AnswerQuery",
@@ -61,7 +62,7 @@ class AnswerQuery(_Query, frozen=True):
 
 
 class CostQuery(_Query, frozen=True):
-    by: wire.Group = "session"
+    by: CostGroup = "session"
     session_id: SessionId | None = None
     since: Millis | None = None
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 1000

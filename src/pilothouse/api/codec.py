@@ -1,0 +1,21 @@
+"""JSON as it comes in from others and goes out to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from pilothouse.protocol.strict import TooManyParts, check_parts, clean
+from pilothouse.protocol.wire import parse
+
+__all__ = ["TooManyParts", "check_parts", "encode_strictly"]
+
+
+def encode_strictly(value: Any) -> bytes:
+    """A value of ours as JSON that every reader takes, whatever words of a CLI's are in it."""
+    try:
+        return msgspec.json.encode(value)
+    except (UnicodeEncodeError, RecursionError):
+        plain = msgspec.to_builtins(value, builtin_types=(bytes,), enc_hook=parse)
+        return msgspec.json.encode(clean(plain))

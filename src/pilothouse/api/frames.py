@@ -1,0 +1,49 @@
+"""The WebSocket: its frames, and the token in its handshake."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Raw, Struct, field
+
+from .events import Event, Gap
+from .problems import Problem
+
+__all__ = [
+    "SUBPROTOCOL",
+    "TOKEN_PREFIX",
+    "Done",
+    "Events",
+    "Failed",
+    "Frame",
+]
+
+SUBPROTOCOL: Final = "pilothouse"
+TOKEN_PREFIX: Final = "bearer."
+"""A browser cannot set headers on a WebSocket: the token rides in an offered subprotocol."""
+
+
+class Events(Struct, frozen=True, kw_only=True, tag_field="type", tag="events"):
+    """What happened, in order, and where to go on."""
+
+    events: Sequence[Event]
+    cursor: int
+    gaps: list[Gap] = field(default_factory=list[Gap])
+
+
+class Done(Struct, frozen=True, kw_only=True, tag_field="type", tag="done"):
+    """What came of a request."""
+
+    id: str | int
+    result: Raw
+
+
+class Failed(Struct, frozen=True, kw_only=True, tag_field="type", tag="failed"):
+    """Why a request was not done; without an id, why the socket closes."""
+
+    problem: Problem
+    id: str | int | None = None
+
+
+Frame = Events | Done | Failed

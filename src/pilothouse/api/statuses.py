@@ -1,0 +1,169 @@
+"""What there is to know about a session at this moment."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import field
+
+from .questions import Question
+from .requests import Caps
+from .values import MAX_WHOLE, JsonObject, ResultData, State, Via
+
+__all__ = [
+    "ContextUsed",
+    "Listed",
+    "Listing",
+    "Queued",
+    "RateLimit",
+    "Retry",
+    "Status",
+    "Subagent",
+    "Tokens",
+    "ToolRun",
+    "Waiting",
+]
+
+
+class Waiting(ResultData, frozen=True):
+    what: Literal["api", "tool", "person", "hook", "background", "start", "machine"]
+    detail: str = ""
+
+
+class Retry(ResultData, frozen=True):
+    attempt: int
+    max_retries: int
+    delay_ms: int
+    error: str
+    error_status: int | None = None
+
+
+class RateLimit(ResultData, frozen=True):
+    at: int
+    info: JsonObject
+
+
+class ContextUsed(ResultData, frozen=True):
+    tokens: int
+    window: int | None = None
+    percent: float | None = None
+
+
+class Tokens(ResultData, frozen=True):
+    input: int = 0
+    output: int = 0
+    cache_read: int = 0
+    cache_write: int = 0
+
+    def plus(self, other: Tokens) -> Tokens:
+        """The sum, within what every reader of JSON has as a whole number."""
+        return Tokens(
+            input=min(self.input + other.input, MAX_WHOLE),
+            output=min(self.output + other.output, MAX_WHOLE),
+            cache_read=min(self.cache_read + other.cache_read, MAX_WHOLE),
+            cache_write=min(self.cache_write + other.cache_write, MAX_WHOLE),
+        )
+
+
+class ToolRun(ResultData, frozen=True):
+    id: str
+    name: str
+    state: Literal["running", "completed", "failed", "denied"]
+    detail: str = ""
+    since: int = 0
+    agent: str | None = None
+
+
+class Subagent(ResultData, frozen=True):
+    id: str
+    kind: str
+    description: str
+    since: int = 0
+
+
+class Queued(ResultData, frozen=True):
+    prompt_id: str
+    text: str
+    said_at: int
+    sent: bool
+    """False: no CLI has it; the next start of one sends it first."""
+
+
+class Status(ResultData, frozen=True):
+    """Everything a person wants to know about a session at this moment."""
+
+    session_id: str
+    state: State
+    cwd: str
+    live: bool
+    started_at: int
+    updated_at: int
+    cursor: int
+    """The journal as far as this status knows it: `watch(after=cursor)` goes on from here."""
+    claude_session_id: str | None = None
+    """The CLI's id for the conversation; differs from ours after /clear."""
+    reason: str | None = None
+    """Why it is in `error` or was interrupted."""
+    label: str | None = None
+    title: str | None = None
+    model: str | None = None
+    mode: str | None = None
+    pid: int | None = None
+    cli_version: str | None = None
+    simulated: bool = False
+    machine: str | None = None
+    """The runner its CLI is on; None: the engine's own machine."""
+    via: Via = "stdio"
+    waiting_on: Waiting | None = None
+    retry: Retry | None = None
+    rate_limit: RateLimit | None = None
+    context: ContextUsed | None = None
+    cost_usd: float = 0.0
+    tokens: Tokens = Tokens()
+    turns: int = 0
+    running_tools: list[ToolRun] = field(default_factory=list[ToolRun])
+    recent_tools: list[ToolRun] = field(default_factory=list[ToolRun])
+    subagents: list[Subagent] = field(default_factory=list[Subagent])
+    questions: list[Question] = field(default_factory=list[Question])
+    """Those that take an answer, oldest first."""
+    queued: list[Queued] = field(default_factory=list[Queued])
+    result: str | None = None
+    """The text of the last turn that ended."""
+    output: list[str] = field(default_factory=list[str])
+    """The last lines of text of the model's, when they were asked for."""
+    output_cut: bool = False
+    """There is more after the cursor that was given than the lines that were asked for, or than
+    was looked through."""
+    foreign: bool = False
+    """Its CLI is not the engine's; it asks here, and can be told nothing else while it is there."""
+    parent: str | None = None
+    """The session it was forked from, or whose plan it implements."""
+    successor: str | None = None
+    caps: Caps = Caps()
+
+
+class Listed(ResultData, frozen=True):
+    """One session in a list, ours or found on disk."""
+
+    session_id: str
+    cwd: str | None
+    title: str
+    updated_at: int
+    state: State | None = None
+    """None: no engine of ours has touched it."""
+    live: bool = False
+    machine: str | None = None
+    label: str | None = None
+    questions: int = 0
+    cost_usd: float | None = None
+    interactive: bool = False
+    foreign: bool = False
+    """Its CLI is not the engine's, and asks here."""
+    source: Literal["engine", "transcript"] = "engine"
+
+
+class Listing(ResultData, frozen=True):
+    sessions: list[Listed]
+    unreadable: list[str] = field(default_factory=list[str])
+    """Files that could not be read, each with the reason."""
+    total: int = 0
