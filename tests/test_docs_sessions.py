@@ -15,7 +15,7 @@ import pytest
 from pilothouse.api import answers
 from pilothouse.api.answers import Answer
 from pilothouse.api.engine import Engine
-from pilothouse.api.problems import CODES
+from pilothouse.api.problems import CODES, status_of
 from pilothouse.api.questions import QuestionKind, QuestionState
 from pilothouse.api.records import KINDS, AnyRecord
 from pilothouse.api.values import State
@@ -23,7 +23,6 @@ from pilothouse.engine.cli_controls import ALLOWED_CONTROLS
 from pilothouse.engine.questions import plan
 from pilothouse.faces.http import metrics
 from pilothouse.faces.http.document import make_document
-from pilothouse.faces.http.problems import status_of
 from tests.test_docs import PAGES, ROOT, is_documented, page
 
 HTTP = "reference-http.md"

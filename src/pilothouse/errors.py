@@ -37,6 +37,11 @@ What a `handler` of the caller's raises is never among them: it becomes a denial
 
 from __future__ import annotations
 
+# What type checkers know as `typing.TYPE_CHECKING`; `import pilothouse` does without that module.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 __all__ = [
     "AnswerRefused",
     "BypassNotAllowed",
@@ -189,6 +194,11 @@ class TooManySessions(Refused):
 
 class QuestionSettled(Refused):
     """The question was answered otherwise, was withdrawn, or has expired before."""
+
+    def __init__(self, message: str, *, advice: str = "", question: Any = None) -> None:
+        super().__init__(message, advice=advice)
+        self.question = question
+        """The `Question` as it was settled, where it is known."""
 
 
 class AnswerRefused(Refused):

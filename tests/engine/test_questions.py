@@ -145,8 +145,9 @@ async def test_another_answer_comes_too_late(house: Housing) -> None:
     session_id = await it.start()
     question = await it.asked(session_id)
     await it.engine.answer(question.id, Allow(), by="tests")
-    with pytest.raises(QuestionSettled, match="answered by tests before"):
+    with pytest.raises(QuestionSettled, match="answered by tests before") as late:
         await it.engine.answer(question.id, Deny())
+    assert (late.value.question.id, late.value.question.answer) == (question.id, Allow())
     await it.until(session_id, "done")
     assert (it.cwd / "made").exists()
 

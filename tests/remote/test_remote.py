@@ -230,8 +230,9 @@ async def test_a_late_answer_is_refused_over_http() -> None:
     async with over_http(await prepared()) as remote:
         await remote.answer("q-3", Allow())
         assert (await remote.answer("q-3", Allow())).question.state == "answered"
-        with pytest.raises(errors.QuestionSettled, match="see what was answered"):
+        with pytest.raises(errors.QuestionSettled, match="see what was answered") as late:
             await remote.answer("q-3", Deny())
+        assert late.value.question == await remote.question("q-3")
 
 
 async def test_verbs_work_over_a_socket_as_well() -> None:

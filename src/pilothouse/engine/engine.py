@@ -81,7 +81,7 @@ def _client(options: Options, *, sink: Sink, **parts: Any) -> Client:
 
 
 class SessionEngine:
-    """Implements `api.contract.Engine`; each verb is a part's."""
+    """Implements `api.engine.Engine`; each verb is a part's."""
 
     def __init__(
         self,

@@ -148,6 +148,7 @@ class QuestionDesk:
         raise QuestionSettled(
             f"the question was {question.state}{by} before{because}",
             advice="say something to the session instead",
+            question=question,
         )
 
     async def _answer_open(

@@ -167,7 +167,9 @@ class FakeEngine:
             self.asked[question_id] = question
             self.append(question.session_id, "question.closed", msgspec.json.encode(answer))
         elif question.answer != answer:
-            raise errors.QuestionSettled("it was answered before", advice="see what was answered")
+            raise errors.QuestionSettled(
+                "it was answered before", advice="see what was answered", question=question
+            )
         session = question.session_id
         return Answered(question=question, state="active", session_id=session)
 

@@ -12,11 +12,10 @@ import pytest
 from litestar import Litestar
 
 from pilothouse import errors
-from pilothouse.api.problems import CODES
+from pilothouse.api.problems import CODES, STATUSES, status_of
 from pilothouse.api.requests import Start
 from pilothouse.faces.http import create_app
 from pilothouse.faces.http.endpoints import ENDPOINTS, Endpoint
-from pilothouse.faces.http.problems import STATUSES, status_of
 
 from .fake import SECRET, FakeEngine
 from .serving import BEARER, LIMIT, calling, make_app

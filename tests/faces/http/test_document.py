@@ -6,8 +6,8 @@ from typing import Any
 
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
+from pilothouse.api.problems import STATUSES
 from pilothouse.faces.http.document import make_document
-from pilothouse.faces.http.problems import STATUSES
 
 from .fake import FakeEngine
 from .serving import calling, make_app

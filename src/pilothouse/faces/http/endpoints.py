@@ -27,7 +27,6 @@ from pilothouse.api.queries import (
     StatusQuery,
 )
 from pilothouse.api.values import JsonObject
-from pilothouse.errors import QuestionSettled
 
 from .problems import Unacceptable
 
@@ -92,14 +91,8 @@ def with_key(body: Any, key: str | None) -> Any:
     return msgspec.structs.replace(body, key=key)
 
 
-async def _answer(engine: Engine, call: Call) -> questions.Answered:
-    question_id = call.path["question_id"]
-    try:
-        return await engine.answer(question_id, call.body, by=call.query.by)
-    except QuestionSettled as error:
-        # Whoever came too late wants to see what was decided instead.
-        error.__dict__.setdefault("question", await engine.question(question_id))
-        raise
+def _answer(engine: Engine, call: Call) -> Awaitable[questions.Answered]:
+    return engine.answer(call.path["question_id"], call.body, by=call.query.by)
 
 
 def _questions(engine: Engine, call: Call) -> Awaitable[Any]:

@@ -3,69 +3,22 @@
 from __future__ import annotations
 
 import logging
-from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from litestar.exceptions import HTTPException
 
-from pilothouse import errors
 from pilothouse.api.codec import encode_strictly
-from pilothouse.api.problems import PROBLEM, Problem, Wrong, code_of
-from pilothouse.errors import PilothouseError, Refused
+from pilothouse.api.problems import PROBLEM, Problem, Wrong, explain, problem_from
+from pilothouse.errors import PilothouseError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from litestar.types import Scope, Send
 
-__all__ = ["STATUSES", "Unacceptable", "explain", "problem_of", "refuse", "status_of"]
+__all__ = ["Unacceptable", "problem_of", "refuse"]
 
 log = logging.getLogger(__name__)
-
-STATUSES: Final[dict[type[PilothouseError], int]] = {
-    errors.UnknownSession: 404,
-    errors.UnknownQuestion: 404,
-    errors.UnknownPrompt: 404,
-    errors.UnknownRunner: 404,
-    errors.DirectoryRefused: 422,
-    errors.SessionTaken: 409,
-    errors.TooManySessions: 429,
-    errors.QuestionSettled: 409,
-    errors.AnswerRefused: 422,
-    errors.KeyReused: 409,
-    errors.CapReached: 402,
-    errors.ControlRefused: 403,
-    errors.NotNow: 409,
-    errors.Refused: 409,
-    errors.BypassNotAllowed: 403,
-    errors.UsageError: 422,
-    errors.PolicyError: 422,
-    # The CLI said no, or ended: a state of the session's, not a fault of this server.
-    errors.ControlError: 409,
-    errors.SessionEnded: 424,
-    errors.ControlTimeout: 504,
-    errors.CLINotFound: 503,
-    errors.CLINotStarted: 503,
-    errors.JournalError: 503,
-    errors.ServerError: 503,
-    errors.PilothouseError: 500,
-}
-"""The status of an error is that of its class, or of the nearest class above it."""
-
-ADVICE: Final[dict[type[PilothouseError], str]] = {
-    errors.SessionEnded: "say something to the session: that starts its CLI again",
-    errors.ControlTimeout: "read the session's status: the CLI may still act on it",
-    errors.CLINotFound: "install Claude Code, or set CLAUDE_CODE_PATH",
-    errors.JournalError: "see the server's log and its disk, and start it again: it ends by itself",
-}
-
-CARRIED: Final[dict[type[PilothouseError], tuple[str, ...]]] = {
-    errors.BypassNotAllowed: ("where", "advice"),
-    errors.ControlError: ("subtype", "message", "error_code"),
-    errors.ControlTimeout: ("subtype", "seconds"),
-    errors.SessionEnded: ("exit_code", "signal", "stderr_tail"),
-}
-"""What an error carries besides its words, and the engine over HTTP gives back."""
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -92,24 +45,6 @@ class Unacceptable(Exception):
         self.headers = dict(headers or {})
 
 
-def status_of(kind: type[BaseException]) -> int:
-    """The status for an error of this class."""
-    return next((STATUSES[each] for each in kind.__mro__ if each in STATUSES), 500)
-
-
-def explain(status: int, code: str, detail: str, advice: str = "", **more: Any) -> Problem:
-    """A problem in its usual form."""
-    return Problem(
-        type=f"urn:pilothouse:{code}",
-        title=HTTPStatus(status).phrase,
-        status=status,
-        detail=detail,
-        code=code,
-        advice=advice,
-        **more,
-    )
-
-
 def problem_of(error: Exception) -> Problem:
     """What to tell a caller. Of an error nobody foresaw only that it happened; the log has it."""
     match error:
@@ -128,18 +63,10 @@ def problem_of(error: Exception) -> Problem:
 
 
 def _problem_of_ours(error: PilothouseError) -> Problem:
-    kind = type(error)
-    status = status_of(kind)
-    if status >= 500:
+    problem = problem_from(error)
+    if problem.status >= 500:
         log.error("a request failed: %s", error)
-    return explain(
-        status,
-        code_of(kind),
-        error.message if isinstance(error, Refused) else str(error),
-        getattr(error, "advice", _first(ADVICE, kind, "")),
-        about={name: getattr(error, name, None) for name in _first(CARRIED, kind, ())},
-        question=getattr(error, "question", None),
-    )
+    return problem
 
 
 def _problem_of_litestar(error: HTTPException) -> Problem:
@@ -150,10 +77,6 @@ def _problem_of_litestar(error: HTTPException) -> Problem:
             return explain(405, "no-such-method", "this path takes other methods", "see Allow")
         case status:
             return explain(status, "bad-request", error.detail)
-
-
-def _first(table: Mapping[type[PilothouseError], Any], kind: type[Any], default: Any) -> Any:
-    return next((table[each] for each in kind.__mro__ if each in table), default)
 
 
 def _can_answer(scope: Any) -> bool:
