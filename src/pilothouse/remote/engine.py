@@ -2,36 +2,15 @@
 
 from __future__ import annotations
 
-import builtins
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+import functools
+import inspect
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import quote
 
-from pilothouse.api import requests as wire
-from pilothouse.api.answers import Answer
+from pilothouse.api.engine import Engine
 from pilothouse.api.events import Batch
-from pilothouse.api.questions import Answered, Asked, Question, QuestionFilter
-from pilothouse.api.requests import Ask, Fork, Say, Start
-from pilothouse.api.results import (
-    AllStopped,
-    Cancelled,
-    CostReport,
-    DryRun,
-    Health,
-    Interrupted,
-    ModeSet,
-    PolicyReport,
-    Rewound,
-    Runner,
-    RunnerAdded,
-    Said,
-    Started,
-    Stopped,
-)
-from pilothouse.api.statuses import Listing, Status
-from pilothouse.api.values import JsonObject
-from pilothouse.errors import Refused, UnknownQuestion, UnknownRunner, UnknownSession
-from pilothouse.protocol.permissions import PermissionMode
+from pilothouse.api.operations import OPERATIONS, Call, Operation, no_such
 
 from .calling import Caller
 from .watching import watch
@@ -41,9 +20,32 @@ if TYPE_CHECKING:
 
 __all__ = ["RemoteEngine"]
 
-Objects = list[JsonObject]
-Runners = list[Runner]
-RUNNERS = "/api/runners"
+
+Method = TypeVar("Method", bound=Callable[..., Awaitable[Any]])
+
+_OPERATIONS: Final = {each.verb: each for each in reversed(OPERATIONS)}
+"""By the engine's method; the first row is the one that is asked."""
+
+
+def _remote(declared: Method) -> Method:
+    """The method that asks a server for what this method of the protocol declares."""
+    operation = _OPERATIONS[declared.__name__]
+
+    async def method(self: RemoteEngine, *given: Any, **named: Any) -> Any:
+        bound = _signature(declared).bind(self, *given, **named)
+        bound.apply_defaults()
+        arguments = dict(bound.arguments)
+        del arguments["self"]
+        return await self.do(operation, operation.request(arguments))
+
+    functools.update_wrapper(method, declared)
+    method.__doc__ = f"{operation.summary}."
+    return cast("Method", method)
+
+
+@functools.cache
+def _signature(declared: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(declared)
 
 
 class RemoteEngine:
@@ -62,116 +64,43 @@ class RemoteEngine:
         self._caller = Caller(address, token, tls)
         self._patience = patience
 
-    async def start(self, request: Start) -> Started:
-        return await self._caller.ask(Started, "POST", "/api/sessions", body=request)
-
-    async def say(self, session_id: str, request: Say) -> Said:
-        return await self._do(Said, "POST", session_id, "messages", body=request)
-
-    async def cancel(self, session_id: str, prompt_id: str) -> Cancelled:
-        return await self._do(Cancelled, "DELETE", session_id, "messages", prompt_id)
-
-    async def answer(self, question_id: str, answer: Answer, *, by: str = "person") -> Answered:
-        path = f"{_question(question_id)}/answer"
-        return await self._caller.ask(Answered, "POST", path, body=answer, query={"by": by})
-
-    async def ask(self, request: Ask) -> Asked:
-        return await self._caller.ask(Asked, "POST", "/api/asks", body=request)
-
-    async def withdraw(self, question_id: str, because: str) -> Question:
-        path = f"{_question(question_id)}/withdraw"
-        body = wire.Withdraw(because=because)
-        return await self._caller.ask(Question, "POST", path, body=body)
-
-    async def interrupt(self, session_id: str) -> Interrupted:
-        return await self._do(Interrupted, "POST", session_id, "interrupt")
-
-    async def stop(self, session_id: str) -> Stopped:
-        return await self._do(Stopped, "POST", session_id, "stop")
-
-    async def stop_all(self) -> AllStopped:
-        return await self._caller.ask(AllStopped, "POST", "/api/sessions/stop")
-
-    async def fork(self, session_id: str, request: Fork) -> Started:
-        return await self._do(Started, "POST", session_id, "fork", body=request)
-
-    async def rewind(self, session_id: str, prompt_id: str, *, preview: bool = False) -> Rewound:
-        body = wire.Rewind(prompt_id=prompt_id, preview=preview)
-        return await self._do(Rewound, "POST", session_id, "rewind", body=body)
-
-    async def compact(self, session_id: str, instructions: str | None = None) -> Said:
-        body = wire.Compact(instructions=instructions)
-        return await self._do(Said, "POST", session_id, "compact", body=body)
-
-    async def set_mode(self, session_id: str, mode: PermissionMode) -> ModeSet:
-        return await self._do(ModeSet, "PUT", session_id, "mode", body=wire.SetMode(mode=mode))
-
-    async def set_model(self, session_id: str, model: str | None) -> Status:
-        return await self._do(Status, "PUT", session_id, "model", body=wire.SetModel(model=model))
-
-    async def set_thinking(self, session_id: str, tokens: int | None) -> Status:
-        body = wire.SetThinking(tokens=tokens)
-        return await self._do(Status, "PUT", session_id, "thinking", body=body)
-
-    async def mcp_status(self, session_id: str) -> Objects:
-        return await self._do(Objects, "GET", session_id, "mcp")
-
-    async def mcp_reconnect(self, session_id: str, server: str) -> Objects:
-        return await self._do(Objects, "POST", session_id, "mcp", server, "reconnect")
-
-    async def mcp_toggle(self, session_id: str, server: str, *, enabled: bool) -> Objects:
-        body = wire.Enable(enabled=enabled)
-        return await self._do(Objects, "PUT", session_id, "mcp", server, body=body)
-
-    async def mcp_set(self, session_id: str, servers: dict[str, JsonObject]) -> JsonObject:
-        body = wire.Servers(servers=servers)
-        return await self._do(JsonObject, "PUT", session_id, "mcp", body=body)
-
-    async def context_usage(self, session_id: str) -> JsonObject:
-        return await self._do(JsonObject, "GET", session_id, "context")
-
-    async def commands(self, session_id: str) -> Objects:
-        return await self._do(Objects, "GET", session_id, "commands")
-
-    async def models(self, session_id: str) -> Objects:
-        return await self._do(Objects, "GET", session_id, "models")
-
-    async def control(self, session_id: str, subtype: str, fields: JsonObject) -> JsonObject:
-        body = wire.Control(subtype=subtype, fields=fields)
-        return await self._do(JsonObject, "POST", session_id, "control", body=body)
-
-    async def status(
-        self, session_id: str, *, output_lines: int = 0, after: int | None = None
-    ) -> Status:
-        query = {"output_lines": output_lines, "after": after}
-        return await self._do(Status, "GET", session_id, query=query)
-
-    async def list(
-        self, *, cwd: str | None = None, limit: int = 50, offset: int = 0, live: bool = False
-    ) -> Listing:
-        query = {"cwd": cwd, "limit": limit, "offset": offset, "live": live}
-        return await self._caller.ask(Listing, "GET", "/api/sessions", query=query)
-
-    async def questions(
-        self,
-        *,
-        session_id: str | None = None,
-        state: QuestionFilter = "decidable",
-        limit: int = 500,
-        before: str | None = None,
-    ) -> Sequence[Question]:
-        query = {"session_id": session_id, "state": state, "limit": limit, "before": before}
-        kind = builtins.list[Question]
-        return await self._caller.ask(kind, "GET", "/api/questions", query=query)
-
-    async def question(self, question_id: str) -> Question:
-        return await self._caller.ask(Question, "GET", _question(question_id))
-
-    async def read(
-        self, after: int = 0, *, session_id: str | None = None, limit: int = 500
-    ) -> Batch:
-        query = {"after": after, "session_id": session_id, "limit": limit}
-        return await self._caller.ask(Batch, "GET", "/api/events", query=query)
+    start = _remote(Engine.start)
+    say = _remote(Engine.say)
+    cancel = _remote(Engine.cancel)
+    answer = _remote(Engine.answer)
+    ask = _remote(Engine.ask)
+    withdraw = _remote(Engine.withdraw)
+    interrupt = _remote(Engine.interrupt)
+    stop = _remote(Engine.stop)
+    stop_all = _remote(Engine.stop_all)
+    fork = _remote(Engine.fork)
+    rewind = _remote(Engine.rewind)
+    compact = _remote(Engine.compact)
+    set_mode = _remote(Engine.set_mode)
+    set_model = _remote(Engine.set_model)
+    set_thinking = _remote(Engine.set_thinking)
+    mcp_status = _remote(Engine.mcp_status)
+    mcp_reconnect = _remote(Engine.mcp_reconnect)
+    mcp_toggle = _remote(Engine.mcp_toggle)
+    mcp_set = _remote(Engine.mcp_set)
+    context_usage = _remote(Engine.context_usage)
+    commands = _remote(Engine.commands)
+    models = _remote(Engine.models)
+    control = _remote(Engine.control)
+    status = _remote(Engine.status)
+    list = _remote(Engine.list)
+    questions = _remote(Engine.questions)
+    question = _remote(Engine.question)
+    read = _remote(Engine.read)
+    policy = _remote(Engine.policy)
+    policy_dry_run = _remote(Engine.policy_dry_run)
+    cost = _remote(Engine.cost)
+    runners = _remote(Engine.runners)
+    add_runner = _remote(Engine.add_runner)
+    drain_runner = _remote(Engine.drain_runner)
+    revoke_runner = _remote(Engine.revoke_runner)
+    settings = _remote(Engine.settings)
+    health = _remote(Engine.health)
 
     def watch(
         self, after: int | None = None, *, session_id: str | None = None
@@ -179,80 +108,25 @@ class RemoteEngine:
         """As it happens; comes back by itself, at the same place, when the server was away."""
         return watch(self._caller, after, session_id, self._patience)
 
-    async def policy(self) -> PolicyReport:
-        return await self._caller.ask(PolicyReport, "GET", "/api/policy")
-
-    async def policy_dry_run(self, text: str) -> DryRun:
-        body = wire.DryRunText(text=text)
-        return await self._caller.ask(DryRun, "POST", "/api/policy/dry-run", body=body)
-
-    async def cost(
-        self,
-        by: Literal["turn", "session", "project", "day"] = "session",
-        *,
-        session_id: str | None = None,
-        since: int | None = None,
-        limit: int = 1000,
-        before: str | None = None,
-    ) -> CostReport:
-        query = {
-            "by": by,
-            "session_id": session_id,
-            "since": since,
-            "limit": limit,
-            "before": before,
-        }
-        return await self._caller.ask(CostReport, "GET", "/api/cost", query=query)
-
-    async def runners(self) -> Runners:
-        return await self._caller.ask(Runners, "GET", RUNNERS)
-
-    async def add_runner(self, name: str) -> RunnerAdded:
-        body = wire.AddRunner(name=name)
-        return await self._caller.ask(RunnerAdded, "POST", RUNNERS, body=body)
-
-    async def drain_runner(self, name: str, *, draining: bool = True) -> Runner:
-        body = wire.Drain(draining=draining)
-        return await self._caller.ask(Runner, "POST", f"{_runner(name)}/drain", body=body)
-
-    async def revoke_runner(self, name: str) -> Runner:
-        return await self._caller.ask(Runner, "DELETE", _runner(name))
-
-    async def settings(self) -> JsonObject:
-        return await self._caller.ask(JsonObject, "GET", "/api/settings")
-
-    async def health(self) -> Health:
-        """An engine that is not in order says so here; that is no error."""
-        return await self._caller.ask(Health, "GET", "/healthz", also=503)
-
     async def aclose(self) -> None:
         """Leave the server. It goes on, and so do its sessions."""
         await self._caller.aclose()
 
-    async def _do(
-        self,
-        kind: Any,
-        method: str,
-        session_id: str,
-        *names: str,
-        body: Any = None,
-        query: Mapping[str, Any] | None = None,
-    ) -> Any:
-        session = f"/api/sessions/{_name(session_id, UnknownSession)}"
-        path = "/".join([session, *(quote(each, safe="") for each in names)])
-        return await self._caller.ask(kind, method, path, body=body, query=query)
+    async def do(self, operation: Operation, call: Call) -> Any:
+        """Ask the server for an operation of the table."""
+        path = {name: _segment(name, value) for name, value in call.path.items()}
+        return await self._caller.ask(
+            operation.result,
+            operation.method,
+            operation.path.format(**path),
+            body=call.body,
+            query=call.query or None,
+            also=operation.ill or 0,
+        )
 
 
-def _question(question_id: str) -> str:
-    return f"/api/questions/{_name(question_id, UnknownQuestion)}"
-
-
-def _runner(name: str) -> str:
-    return f"{RUNNERS}/{_name(name, UnknownRunner)}"
-
-
-def _name(name: str, unknown: type[Refused]) -> str:
-    """As it stands in a path. One that shortens the path would ask for something else."""
-    if name in ("", ".", ".."):
-        raise unknown(f"nothing has the name {name!r}", advice="list those there are")
-    return quote(name, safe="")
+def _segment(name: str, value: str) -> str:
+    """A name as it stands in a path. One that shortens the path would ask for something else."""
+    if value in ("", ".", ".."):
+        raise no_such(name)
+    return quote(value, safe="")

@@ -12,10 +12,10 @@ import pytest
 from litestar import Litestar
 
 from pilothouse import errors
+from pilothouse.api.operations import OPERATIONS, Operation
 from pilothouse.api.problems import CODES, STATUSES, status_of
 from pilothouse.api.requests import Start
 from pilothouse.faces.http import create_app
-from pilothouse.faces.http.endpoints import ENDPOINTS, Endpoint
 
 from .fake import SECRET, FakeEngine
 from .serving import BEARER, LIMIT, calling, make_app
@@ -85,15 +85,16 @@ VERBS: dict[str, tuple[str, str, Any]] = {
     "drain_runner": ("POST", "/api/runners/attic/drain", {"draining": False}),
     "revoke_runner": ("DELETE", "/api/runners/attic", None),
     "settings": ("GET", "/api/settings", None),
+    "health": ("GET", "/healthz", None),
     "read": ("GET", "/api/events?after=0&limit=2&session_id=session-1", None),
 }
 
 
-@pytest.mark.parametrize("name", [each.name for each in ENDPOINTS if each.name != "cancel"])
+@pytest.mark.parametrize("name", [each.name for each in OPERATIONS if each.name != "cancel"])
 async def test_each_verb_has_a_path(http: httpx.AsyncClient, name: str) -> None:
     method, path, body = VERBS[name]
     answer = await http.request(method, path, json=body)
-    status = next(each.status for each in ENDPOINTS if each.name == name)
+    status = next(each.status for each in OPERATIONS if each.name == name)
     assert answer.status_code == status, answer.text
     assert answer.headers["content-type"] == "application/json"
 
@@ -439,19 +440,21 @@ def odd_paths(path: str) -> list[str]:
 
 
 PATHS = {
-    endpoint.name: endpoint.path.format(
+    operation.name: operation.path.format(
         session_id="session-1", question_id="q-3", prompt_id="p-1", server="plugin:files", name="x"
     )
-    for endpoint in ENDPOINTS
+    for operation in OPERATIONS
 }
 
 
-@pytest.mark.parametrize("endpoint", ENDPOINTS, ids=lambda endpoint: endpoint.name)
-async def test_no_other_path_is_taken_for_this_one(engine: FakeEngine, endpoint: Endpoint) -> None:
-    app, path = make_app(engine), PATHS[endpoint.name]
-    assert b"no-such-" not in (await asked(app, endpoint.method, path))[1]
+@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.name)
+async def test_no_other_path_is_taken_for_this_one(
+    engine: FakeEngine, operation: Operation
+) -> None:
+    app, path = make_app(engine), PATHS[operation.name]
+    assert b"no-such-" not in (await asked(app, operation.method, path))[1]
     for odd in odd_paths(path):
-        status, body = await asked(app, endpoint.method, odd)
+        status, body = await asked(app, operation.method, odd)
         assert (odd, status, body[:30]) in [
             (odd, 404, b'{"type":"urn:pilothouse:no-suc'),
             (odd, 404, b'{"type":"urn:pilothouse:unknow'),

@@ -1,4 +1,4 @@
-"""The application: the table of endpoints on Litestar, behind the guard."""
+"""The application: the table of operations on Litestar, behind the guard."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from litestar.types import ASGIApp, ControllerRouterHandler, Method, Receive, Sc
 from pilothouse.api import proof
 from pilothouse.api.codec import encode_strictly
 from pilothouse.api.engine import Engine
+from pilothouse.api.operations import OPERATIONS, Call, Operation
 from pilothouse.api.problems import PROBLEM
 
 from . import metrics
 from .document import make_document
-from .endpoints import ENDPOINTS, IDEMPOTENCY_KEY, Call, Endpoint, with_key
 from .guard import Guard, NameGuard, header
 from .observing import Observed
 from .problems import Unacceptable, problem_of
 from .proving import prover
-from .reading import check_path, read_body, read_query
+from .reading import IDEMPOTENCY_KEY, check_path, read_body, read_query, with_key
 from .sockets import Sockets
 from .streams import Streams, caller_left, serve_events, unless
 from .tracing import Tracing
@@ -108,11 +108,10 @@ class _Face:
 
     def handlers(self) -> list[ControllerRouterHandler]:
         plain = [
-            _get("/healthz", self._health),
             _get("/metrics", self._metrics),
             _get("/openapi.json", self._openapi),
         ]
-        paths = dict.fromkeys(endpoint.path for endpoint in ENDPOINTS)
+        paths = dict.fromkeys(operation.path for operation in OPERATIONS)
         return [*map(self._handler, paths), *plain, self._stream(), self._socket()]
 
     async def aclose(self) -> None:
@@ -122,45 +121,40 @@ class _Face:
 
     def _handler(self, path: str) -> ControllerRouterHandler:
         """All methods of a path in one handler: so Litestar's own `OPTIONS` knows them all."""
-        here = [each for each in ENDPOINTS if each.path == path]
+        here = [each for each in OPERATIONS if each.path == path]
         taken: list[Method] = [each.method for each in here]
-        methods: dict[str, Endpoint] = {each.method: each for each in here}
+        methods: dict[str, Operation] = {each.method: each for each in here}
 
         async def serve(request: Request[Any, Any, Any]) -> Response[bytes]:
-            endpoint = methods[request.method]
-            call = await self._read(endpoint, request)
-            work = endpoint.call(self._engine, call)
-            if endpoint.waits:
+            operation = methods[request.method]
+            call = await self._read(operation, request)
+            work = operation.call(self._engine, call)
+            if operation.waits:
                 work = unless(work, _left(request.receive), self.streams.ending())
             result = await work
             body = encode_strictly(result)
-            return Response(body, status_code=endpoint.status, media_type=JSON)
+            status = operation.status_of(result)
+            return Response(body, status_code=status, media_type=JSON)
 
         return route(path.replace("}", ":str}"), http_method=taken, status_code=200)(serve)
 
-    async def _read(self, endpoint: Endpoint, request: Request[Any, Any, Any]) -> Call:
+    async def _read(self, operation: Operation, request: Request[Any, Any, Any]) -> Call:
         scope = request.scope
         path: dict[str, str] = dict(request.path_params)
         check_path(path)
-        query = read_query(scope["query_string"], endpoint.query)
+        query = read_query(scope["query_string"], operation.query)
         body = None
-        if endpoint.method != "GET":
+        if operation.method != "GET":
             body = await read_body(
                 scope,
                 request.receive,
-                endpoint.takes,
+                operation.body,
                 self._body_limit,
-                empty=b"{}" if endpoint.body_optional else b"",
+                empty=b"{}" if operation.body_optional else b"",
             )
-        if endpoint.keyed:
+        if operation.keyed:
             body = with_key(body, header(scope, IDEMPOTENCY_KEY.lower().encode()))
         return Call(path, query, body)
-
-    async def _health(self, request: Request[Any, Any, Any]) -> Response[bytes]:
-        read_query(request.scope["query_string"], None)
-        health = await self._engine.health()
-        status = 200 if health.ok else 503
-        return Response(msgspec.json.encode(health), status_code=status, media_type=JSON)
 
     async def _metrics(self, request: Request[Any, Any, Any]) -> Response[bytes]:
         read_query(request.scope["query_string"], None)

@@ -1,4 +1,4 @@
-"""The OpenAPI document, made from the table of endpoints and the types themselves."""
+"""The OpenAPI document, made from the table of operations and the types themselves."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from pilothouse.api import (
     results,
     statuses,
 )
-from pilothouse.api.problems import PROBLEM, Problem
+from pilothouse.api.operations import OPERATIONS, PARAMETERS, Operation
+from pilothouse.api.problems import PROBLEM, STATUSES, Problem
 from pilothouse.api.queries import ProofQuery, StreamQuery
+from pilothouse.api.values import LONGEST_WORD
 
-from .endpoints import ENDPOINTS, IDEMPOTENCY_KEY, LONGEST_KEY, Endpoint
-from .reading import ID, SERVER
+from .reading import IDEMPOTENCY_KEY
 from .words import describe, structs_in
 
 __all__ = ["make_document"]
@@ -50,13 +51,6 @@ WORDS: Final = {
     500: "The server failed.",
     503: "The server cannot work: no CLI, or its journal cannot be written.",
     504: "The CLI did not answer in time.",
-}
-PATH_WORDS: Final = {
-    "session_id": "A session's id, as `start` gave it.",
-    "question_id": "A question's id.",
-    "prompt_id": "A message's id, as `say` gave it.",
-    "server": "The name of an MCP server.",
-    "name": "A runner's name.",
 }
 QUERY_WORDS: Final = {
     "after": "The cursor to go on from: everything after it.",
@@ -102,9 +96,9 @@ def make_document(version: str) -> Schema:
     """The document for this version."""
     schemas, components = _schemas()
     paths: dict[str, Schema] = {}
-    for endpoint in ENDPOINTS:
-        operation = _operation(endpoint, schemas)
-        paths.setdefault(endpoint.path, {})[endpoint.method.lower()] = operation
+    for operation in OPERATIONS:
+        shown = _operation(operation, schemas)
+        paths.setdefault(operation.path, {})[operation.method.lower()] = shown
     paths.update(_other_paths(schemas))
     return {
         "openapi": "3.1.0",
@@ -142,33 +136,53 @@ class _Schemas:
 
 
 def _schemas() -> tuple[_Schemas, Schema]:
-    types: list[Any] = [Problem, StreamQuery, results.Health, frames.Frame, proof.Proof]
+    types: list[Any] = [Problem, StreamQuery, frames.Frame, proof.Proof]
     types += [events.Event, events.Gap]
-    for endpoint in ENDPOINTS:
-        types += [kind for kind in (endpoint.takes, endpoint.gives, endpoint.query) if kind]
+    for operation in OPERATIONS:
+        types += [kind for kind in (operation.body, operation.result, operation.query) if kind]
     schemas, components = msgspec.json.schema_components(types, ref_template=REFS)
     describe(components, structs_in(*DESCRIBED))
     return _Schemas(types, schemas), components
 
 
-def _operation(endpoint: Endpoint, schemas: _Schemas) -> Schema:
-    acting = endpoint.method != "GET"
-    operation: Schema = {
-        "operationId": endpoint.name,
-        "summary": endpoint.summary,
-        "tags": [endpoint.tag],
-        "parameters": _parameters(endpoint),
+def _operation(operation: Operation, schemas: _Schemas) -> Schema:
+    result = schemas[operation.result]
+    shown: Schema = {
+        "operationId": operation.name,
+        "summary": operation.summary,
+        "tags": [operation.tag],
+        "parameters": _parameters(operation),
         "responses": {
-            str(endpoint.status): _success(endpoint.status, schemas[endpoint.gives]),
-            **_problems(ALWAYS + (WHEN_ACTING if acting or endpoint.parameters else ())),
+            str(operation.status): _success(operation.status, result),
+            **_problems_of(operation),
+            **({} if operation.ill is None else {str(operation.ill): _ill(operation.ill, result)}),
         },
     }
-    if endpoint.takes is not None:
-        operation["requestBody"] = {
-            "required": not endpoint.body_optional,
-            "content": {JSON: {"schema": schemas[endpoint.takes]}},
+    if operation.body is not None:
+        shown["requestBody"] = {
+            "required": not operation.body_optional,
+            "content": {JSON: {"schema": schemas[operation.body]}},
         }
-    return operation
+    return shown
+
+
+def _problems_of(operation: Operation) -> Schema:
+    """What it may be refused with; the codes of its own are named."""
+    acting = operation.method != "GET" or operation.parameters
+    shown = _problems(ALWAYS + (WHEN_ACTING if acting else ()))
+    for code in sorted(operation.errors):
+        told = shown[str(STATUSES[code])]
+        told["description"] = (
+            f"{told['description']}, `{code}`" if "description" in told else (f"`{code}`")
+        )
+    return shown
+
+
+def _ill(status: int, schema: Schema) -> Schema:
+    return {
+        "description": "Something is wrong; `problem` says what.",
+        "content": {JSON: {"schema": schema}, **_problem(status)["content"]},
+    }
 
 
 def _success(status: int, schema: Schema) -> Schema:
@@ -187,22 +201,22 @@ def _problems(statuses: tuple[int, ...]) -> Schema:
     return {str(each): {"$ref": f"#/components/responses/{each}"} for each in sorted(statuses)}
 
 
-def _parameters(endpoint: Endpoint) -> list[Schema]:
+def _parameters(operation: Operation) -> list[Schema]:
     return [
-        *map(_path_parameter, endpoint.parameters),
-        *_query_parameters(endpoint.query),
-        *([_KEY] if endpoint.keyed else []),
+        *map(_path_parameter, operation.parameters),
+        *_query_parameters(operation.query),
+        *([_KEY] if operation.keyed else []),
     ]
 
 
 def _path_parameter(name: str) -> Schema:
-    pattern = SERVER if name == "server" else ID
+    parameter = PARAMETERS[name]
     return {
         "name": name,
         "in": "path",
         "required": True,
-        "description": PATH_WORDS[name],
-        "schema": {"type": "string", "pattern": pattern},
+        "description": parameter.words,
+        "schema": {"type": "string", "pattern": parameter.pattern},
     }
 
 
@@ -228,7 +242,7 @@ _KEY: Final[Schema] = {
     "name": IDEMPOTENCY_KEY,
     "in": "header",
     "description": "The same key with the same request does it once. As the body's `key`.",
-    "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_KEY},
+    "schema": {"type": "string", "minLength": 1, "maxLength": LONGEST_WORD},
 }
 _LAST_EVENT_ID: Final[Schema] = {
     "name": "Last-Event-ID",
@@ -240,12 +254,7 @@ _LAST_EVENT_ID: Final[Schema] = {
 
 def _other_paths(schemas: _Schemas) -> dict[str, Schema]:
     """What is no verb of the engine's."""
-    health = schemas[results.Health]
     text: Schema = {"schema": {"type": "string"}}
-    ill = {
-        "description": "Something is wrong; `problem` says what.",
-        "content": {JSON: {"schema": health}, **_problem(503)["content"]},
-    }
     stream = [*_query_parameters(StreamQuery), _LAST_EVENT_ID]
     pieces = {"schema": _server_sent(schemas)}
     return {
@@ -258,15 +267,6 @@ def _other_paths(schemas: _Schemas) -> dict[str, Schema]:
             stream,
         ),
         "/api/ws": _socket(schemas[frames.Frame]),
-        "/healthz": _get(
-            "healthz",
-            "server",
-            "Whether the server is in order",
-            JSON,
-            {"schema": health},
-            [],
-            {"503": ill},
-        ),
         "/metrics": _get("metrics", "server", "Metrics for Prometheus", "text/plain", text, []),
         "/openapi.json": _get(
             "document", "server", "This document", JSON, {"schema": {"type": "object"}}, []
@@ -321,7 +321,6 @@ def _get(
     media: str,
     content: Schema,
     parameters: list[Schema],
-    more: Schema | None = None,
 ) -> Schema:
     responses = {"200": {"description": "OK", "content": {media: content}}, **_problems(ALWAYS)}
     return {
@@ -330,7 +329,7 @@ def _get(
             "summary": summary,
             "tags": [tag],
             "parameters": parameters,
-            "responses": {**responses, **(more or {})},
+            "responses": responses,
         }
     }
 

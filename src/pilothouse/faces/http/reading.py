@@ -9,16 +9,9 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from pilothouse.api.codec import TooManyParts, check_parts
+from pilothouse.api.operations import PARAMETERS, no_such
 from pilothouse.api.problems import Wrong
-from pilothouse.api.values import ID, ID_HAS, is_id
-from pilothouse.errors import (
-    Refused,
-    UnknownPrompt,
-    UnknownQuestion,
-    UnknownRunner,
-    UnknownSession,
-    UsageError,
-)
+from pilothouse.api.values import LONGEST_WORD
 
 from .guard import header, too_large
 from .problems import Unacceptable
@@ -28,31 +21,22 @@ if TYPE_CHECKING:
 
     from litestar.types import Receive, Scope
 
-__all__ = ["ID", "SERVER", "check_path", "read_body", "read_query", "to_type"]
+__all__ = ["IDEMPOTENCY_KEY", "check_path", "read_body", "read_query", "to_type", "with_key"]
 
-SERVER: Final = r"^[^\x00-\x1f\x7f/]{1,256}$"
+IDEMPOTENCY_KEY: Final = "Idempotency-Key"
 
-_server = re.compile(SERVER.replace("$", r"\Z"))
+_patterns: Final = {
+    name: re.compile(each.pattern.replace("$", r"\Z")) for name, each in PARAMETERS.items()
+}
 _at = re.compile(r"^(?P<what>.*?)(?: - at `(?P<where>[^`]*)`)?$", re.DOTALL)
 _named = re.compile(r"(?:required|unknown) field `(?P<name>[^`]*)`")
-
-_UNKNOWN: Final[dict[str, tuple[type[Refused], str]]] = {
-    "session_id": (UnknownSession, "no session has this id"),
-    "question_id": (UnknownQuestion, "no question has this id"),
-    "prompt_id": (UnknownPrompt, "no queued message has this id"),
-    "name": (UnknownRunner, "no runner has this name"),
-}
 
 
 def check_path(values: Mapping[str, str]) -> None:
     """Refuse an id that nothing can have, before it can mean anything to a file system."""
     for name, value in values.items():
-        if name in _UNKNOWN:
-            if not is_id(value):
-                kind, words = _UNKNOWN[name]
-                raise kind(words, advice=ID_HAS)
-        elif _server.match(value) is None:
-            raise UsageError(f"{name}: no MCP server has such a name")
+        if _patterns[name].match(value) is None:
+            raise no_such(name)
 
 
 def read_query(query: bytes, kind: type[Any] | None) -> Any:
@@ -153,3 +137,24 @@ def _refuse(where: str, wrong: list[Wrong]) -> NoReturn:
         advice="see /openapi.json for what this path takes",
         wrong=tuple(wrong),
     )
+
+
+def with_key(body: Any, key: str | None) -> Any:
+    """The body with the key of the header, unless it has another one."""
+    if key is None or body.key == key:
+        return body
+    if not 1 <= len(key) <= LONGEST_WORD:
+        raise Unacceptable(
+            422,
+            "invalid",
+            f"{IDEMPOTENCY_KEY} has 1 to {LONGEST_WORD} characters",
+            advice="shorten it",
+        )
+    if body.key is not None:
+        raise Unacceptable(
+            409,
+            "two-keys",
+            f"the body's `key` and the header {IDEMPOTENCY_KEY} differ",
+            advice="send one of them",
+        )
+    return msgspec.structs.replace(body, key=key)

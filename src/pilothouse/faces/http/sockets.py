@@ -19,9 +19,9 @@ from pilothouse.api.codec import TooManyParts, check_parts, encode_strictly
 from pilothouse.api.engine import Engine
 from pilothouse.api.events import Batch
 from pilothouse.api.frames import SUBPROTOCOL, TOKEN_PREFIX, Done, Failed
+from pilothouse.api.operations import OPERATIONS, Call, Operation
 from pilothouse.errors import PilothouseError
 
-from .endpoints import ENDPOINTS, Call, Endpoint
 from .frames import ws_frame
 from .guard import subprotocols, too_large
 from .problems import Unacceptable, problem_of, refuse
@@ -40,7 +40,7 @@ AT_ONCE: Final = 32
 WAITING: Final = 100
 """How many more may wait for somebody's answer; whatever is beyond is refused."""
 
-DOABLE: Final = {endpoint.name: endpoint for endpoint in ENDPOINTS}
+DOABLE: Final = {operation.name: operation for operation in OPERATIONS}
 
 
 class _Asked(Struct, frozen=True):
@@ -160,18 +160,18 @@ class _Socket:
         try:
             members = _members(text, self._limit)
             asked = request = _asked(members)
-            endpoint = _find(request.do)
-            call = _call_of(endpoint, members)
-            result = await self._traced(endpoint, lambda: self._done(endpoint, call))
+            operation = _find(request.do)
+            call = _call_of(operation, members)
+            result = await self._traced(operation, lambda: self._done(operation, call))
             return Done(id=request.id, result=Raw(encode_strictly(result)))
         except Exception as error:  # noqa: BLE001 - the boundary: one request must not end the rest
             return Failed(id=asked.id if asked else None, problem=problem_of(error))
 
-    async def _done(self, endpoint: Endpoint, call: Call) -> Any:
-        if not endpoint.waits:
-            return await endpoint.call(self._engine, call)
+    async def _done(self, operation: Operation, call: Call) -> Any:
+        if not operation.waits:
+            return await operation.call(self._engine, call)
         async with self._aside():
-            return await unless(endpoint.call(self._engine, call), self._ended())
+            return await unless(operation.call(self._engine, call), self._ended())
 
     @contextlib.asynccontextmanager
     async def _aside(self) -> AsyncGenerator[None]:
@@ -195,10 +195,10 @@ class _Socket:
         await self._over.wait()
         return caller_left()
 
-    async def _traced(self, endpoint: Endpoint, act: Callable[[], Awaitable[Any]]) -> Any:
+    async def _traced(self, operation: Operation, act: Callable[[], Awaitable[Any]]) -> Any:
         if self._tracing is None:
             return await act()
-        with self._tracing.action(endpoint.name):
+        with self._tracing.action(operation.name):
             return await act()
 
 
@@ -218,27 +218,27 @@ def _asked(members: dict[str, Any]) -> _Asked:
     return to_type(members, _Asked, "the frame")
 
 
-def _find(name: str) -> Endpoint:
-    if endpoint := DOABLE.get(name):
-        return endpoint
+def _find(name: str) -> Operation:
+    if operation := DOABLE.get(name):
+        return operation
     raise Unacceptable(
         422, "invalid", "there is nothing of that name to `do`", advice="see /openapi.json"
     )
 
 
-def _call_of(endpoint: Endpoint, members: dict[str, Any]) -> Call:
+def _call_of(operation: Operation, members: dict[str, Any]) -> Call:
     """Share out the members of a frame among the parameters of a path, of a query, and a body."""
     rest = {name: value for name, value in members.items() if name not in ("id", "do")}
-    path = {name: rest.pop(name, "") for name in endpoint.parameters}
+    path = {name: rest.pop(name, "") for name in operation.parameters}
     check_path(to_type(path, dict[str, str], "the frame"))
     query: Any = None
-    if endpoint.query is not None:
-        names = endpoint.query.__struct_fields__
+    if operation.query is not None:
+        names = operation.query.__struct_fields__
         given = {name: rest.pop(name) for name in names if name in rest}
-        query = to_type(given, endpoint.query, "the frame")
-    if endpoint.takes is None and rest:
+        query = to_type(given, operation.query, "the frame")
+    if operation.body is None and rest:
         raise Unacceptable(
             422, "invalid", f"the frame has members that are not known: {', '.join(sorted(rest))}"
         )
-    body = None if endpoint.takes is None else to_type(rest, endpoint.takes, "the frame")
+    body = None if operation.body is None else to_type(rest, operation.body, "the frame")
     return Call(path, query, body)
