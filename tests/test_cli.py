@@ -264,7 +264,7 @@ def test_short_commands_load_neither_the_http_server_nor_an_engine(
     )
     loaded = done.stdout.split()
     assert "pilothouse.settings" in loaded
-    unwanted = {"litestar", "uvicorn", "httpx", "sqlite3", "pilothouse.client", "pilothouse.faces"}
+    unwanted = {"starlette", "uvicorn", "httpx", "sqlite3", "pilothouse.client", "pilothouse.faces"}
     assert unwanted.isdisjoint(loaded)
 
 

@@ -171,8 +171,7 @@ def test_the_errors_are_those_of_the_code():
         for status, cell in re.findall(r"^\| (\d{3}) \| ([^|]+) \|", page(HTTP), re.MULTILINE)
         for code in names_in(cell)
     }
-    # Whatever else Litestar refuses is told with its own status.
-    assert listed == coded | {(400, "bad-request")}
+    assert listed == coded
 
 
 def test_every_metric_is_told():

@@ -278,7 +278,7 @@ async def staged(folder: Path, findings: Findings) -> AsyncIterator[Stage]:
     """An open stage; what is logged or left to the loop is found, too."""
     stage = Stage(folder, findings)
     logged = _Logged(findings)
-    logs = [logging.getLogger(name) for name in ("pilothouse", "litestar", "uvicorn", "mcp")]
+    logs = [logging.getLogger(name) for name in ("pilothouse", "uvicorn", "mcp")]
     for log in logs:
         log.addHandler(logged)
         # Many a line is worth a warning, and nobody wants to read them all.

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from litestar import Litestar
 
 from pilothouse.api.events import Batch
 from pilothouse.api.requests import Start
 from pilothouse.errors import ServerError
+from pilothouse.faces.http import Application
 from pilothouse.remote import RemoteEngine, dialling, watching
 from tests.faces.http.fake import FakeEngine
 from tests.faces.http.serving import TOKEN, make_app, served
@@ -251,10 +251,10 @@ async def test_a_server_with_a_certificate_sends_nobody_elsewhere(
 class Visits:
     """The paths that were asked for, by the connections they were asked on."""
 
-    def __init__(self, app: Litestar) -> None:
+    def __init__(self, app: Application) -> None:
         self.paths: dict[int, list[str]] = {}
-        self._app: Any = app.asgi_handler
-        app.asgi_handler = self
+        inside: Any = app
+        self._app, inside._guarded = inside._guarded, self
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.paths.setdefault(scope["client"][1], []).append(scope["path"])

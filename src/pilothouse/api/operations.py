@@ -184,6 +184,17 @@ RUNNER: Final = "/api/runners/{name}"
 Objects = list[JsonObject]
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
+    # Paths are tried in this order: what is asked for most stands first, and a path with a name in
+    # it behind those that it would hide.
+    Operation(
+        name="health",
+        method="GET",
+        path="/healthz",
+        summary="Whether the server is in order",
+        tag="server",
+        result=results.Health,
+        ill=503,
+    ),
     Operation(
         name="start",
         method="POST",
@@ -522,14 +533,5 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         tag="events",
         query=EventsQuery,
         result=events.Batch,
-    ),
-    Operation(
-        name="health",
-        method="GET",
-        path="/healthz",
-        summary="Whether the server is in order",
-        tag="server",
-        result=results.Health,
-        ill=503,
     ),
 )

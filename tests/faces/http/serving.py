@@ -9,18 +9,17 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
-from litestar import Litestar
 
 from pilothouse.api.engine import Engine
 from pilothouse.doors.listening import make_server
-from pilothouse.faces.http import create_app, end_streams
+from pilothouse.faces.http import Application, create_app, end_streams
 
 TOKEN = "t0ken-of-the-tests"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 LIMIT = 64 * 1024
 
 
-def make_app(engine: Engine, **more: Any) -> Litestar:
+def make_app(engine: Engine, **more: Any) -> Application:
     return create_app(
         engine,
         token=TOKEN,
@@ -29,7 +28,7 @@ def make_app(engine: Engine, **more: Any) -> Litestar:
     )
 
 
-def calling(app: Litestar, **more: Any) -> httpx.AsyncClient:
+def calling(app: Application, **more: Any) -> httpx.AsyncClient:
     """A client that calls the application in this process."""
     application: Any = app
     transport = httpx.ASGITransport(
@@ -40,7 +39,7 @@ def calling(app: Litestar, **more: Any) -> httpx.AsyncClient:
 
 
 @asynccontextmanager
-async def served(app: Litestar, *, port: int = 0) -> AsyncGenerator[str]:
+async def served(app: Application, *, port: int = 0) -> AsyncGenerator[str]:
     """The address of the application, on a port that was free."""
     ready = asyncio.Event()
     server = make_server(app, ready.set, lifespan="on", timeout_graceful_shutdown=5)

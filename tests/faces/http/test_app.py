@@ -9,13 +9,12 @@ from urllib.parse import unquote
 
 import httpx
 import pytest
-from litestar import Litestar
 
 from pilothouse import errors
 from pilothouse.api.operations import OPERATIONS, Operation
 from pilothouse.api.problems import CODES, STATUSES, status_of
 from pilothouse.api.requests import Start
-from pilothouse.faces.http import create_app
+from pilothouse.faces.http import Application, create_app
 
 from .fake import SECRET, FakeEngine
 from .serving import BEARER, LIMIT, calling, make_app
@@ -400,7 +399,7 @@ async def test_a_path_without_its_id_stops_no_session(
     assert engine.sessions["session-1"].live
 
 
-async def asked(app: Litestar, method: str, raw_path: str) -> tuple[int, bytes]:
+async def asked(app: Application, method: str, raw_path: str) -> tuple[int, bytes]:
     """The status and the body for a path as it stands: a client would make it shorter first."""
     answers: list[Any] = []
     scope: Any = {
@@ -434,7 +433,7 @@ def odd_paths(path: str) -> list[str]:
     head, _, tail = path.rpartition("/")
     odd = [f"{path}/", f"{path}//", f"/{path}", f"{head}//{tail}", f"{head}%2F{tail}", f"{path}%2f"]
     odd += [f"{head}/./{tail}", f"{head}/x/../{tail}", f"{path}/.", f"{path}/x/..", f"{path}/%2e"]
-    odd += [f"{head}/%2E%2e/{tail}"]
+    odd += [f"{head}/%2E%2e/{tail}", f"{path}%0a", f"{path}%0A/"]
     # The name of a server may go on like this.
     return odd if "plugin:files" in path else [*odd, f"{head};a=1/{tail}", f"{path};a=1"]
 
@@ -504,6 +503,12 @@ async def test_the_methods_of_a_path_can_be_asked_for(http: httpx.AsyncClient) -
     assert set(answer.headers["allow"].split(", ")) == {"GET", "OPTIONS", "POST"}
 
 
+async def test_no_path_takes_head(http: httpx.AsyncClient) -> None:
+    for path in ("/healthz", "/api/sessions", "/api/events/stream"):
+        answer = await http.head(path)
+        assert (answer.status_code, "GET" in answer.headers["allow"]) == (405, True)
+
+
 def test_every_error_of_ours_has_a_status_and_a_code() -> None:
     kinds = [getattr(errors, name) for name in errors.__all__]
     assert set(CODES.values()) == set(kinds)
@@ -568,7 +573,7 @@ async def test_metrics_count_what_there_is(http: httpx.AsyncClient) -> None:
     await http.get("/api/sessions/nope")
     await http.get("/made/up")
     answer = await http.get("/metrics")
-    assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
+    assert answer.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8"
     lines = answer.text.splitlines()
     path = "/api/sessions/{session_id}"
     for line in (

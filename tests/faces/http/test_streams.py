@@ -552,6 +552,19 @@ async def test_a_socket_of_a_stranger_is_refused(
     assert json.loads(bytes(answer.body or b""))["status"] == status
 
 
+@pytest.mark.parametrize("path", ["/nope", "/healthz", "/api/sessions", "/api/events/stream"])
+async def test_a_socket_to_another_path_is_told_that_nothing_is_there(
+    address: str, path: str
+) -> None:
+    url = f"{address.replace('http', 'ws', 1)}{path}"
+    with pytest.raises(InvalidStatus) as refused:
+        async with connect(url, additional_headers=BEARER, proxy=None):
+            pass
+    answer = refused.value.response
+    assert answer.status_code == 404
+    assert json.loads(bytes(answer.body or b""))["code"] == "no-such-path"
+
+
 async def test_a_foreign_host_gets_no_socket(address: str) -> None:
     port = int(address.rpartition(":")[2])
     with pytest.raises(InvalidStatus) as refused:

@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from threading import Thread
 from typing import Any
 
+import httpx
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -126,8 +127,9 @@ async def test_a_collector_gets_the_spans(path: str) -> None:
         endpoint = f"http://127.0.0.1:{collector.server_port}{path}"
         tracing = make_tracer(endpoint, version="1.2.3")
         app = make_app(FakeEngine(), tracer=tracing)
-        async with app.lifespan(), calling(app) as http:
-            assert (await http.get("/healthz")).status_code == 200
+        # Served, because the last spans are sent when the application ends.
+        async with served(app) as address, httpx.AsyncClient(headers=BEARER) as http:
+            assert (await http.get(f"{address}/healthz")).status_code == 200
         collector.shutdown()
         thread.join(20)
     ((where, body),) = received

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from .app import create_app, end_streams
+from .app import Application, create_app, end_streams
 from .guard import NameGuard
 from .tracing import Tracing, make_tracer
 
-__all__ = ["NameGuard", "Tracing", "create_app", "end_streams", "make_tracer"]
+__all__ = ["Application", "NameGuard", "Tracing", "create_app", "end_streams", "make_tracer"]

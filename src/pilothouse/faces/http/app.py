@@ -1,37 +1,51 @@
-"""The application: the table of operations on Litestar, behind the guard."""
+"""The application: the table of operations as routes, behind the guards."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
-from litestar import Litestar, Request, Response, asgi, route
-from litestar.exceptions import HTTPException
-from litestar.types import ASGIApp, ControllerRouterHandler, Method, Receive, Scope, Send
+from starlette.routing import Route, Router, WebSocketRoute
 
 from pilothouse.api import proof
 from pilothouse.api.codec import encode_strictly
 from pilothouse.api.engine import Engine
 from pilothouse.api.operations import OPERATIONS, Call, Operation
-from pilothouse.api.problems import PROBLEM
+from pilothouse.api.queries import ProofQuery
 
 from . import metrics
 from .document import make_document
 from .guard import Guard, NameGuard, header
 from .observing import Observed
-from .problems import Unacceptable, problem_of
-from .proving import prover
+from .problems import Unacceptable, no_such_method, no_such_path, problem_of, refuse
 from .reading import IDEMPOTENCY_KEY, check_path, read_body, read_query, with_key
 from .sockets import Sockets
 from .streams import Streams, caller_left, serve_events, unless
 from .tracing import Tracing
 
-__all__ = ["create_app", "end_streams"]
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+__all__ = ["Application", "create_app", "end_streams"]
 
 JSON = "application/json"
+KEY_HEADER = IDEMPOTENCY_KEY.lower().encode()
+
+
+class Answer(NamedTuple):
+    """What a request is answered with."""
+
+    body: bytes
+    media: str = JSON
+    status: int = 200
+
+
+AnyRoute = Route | WebSocketRoute
+Answering = Callable[["Scope", "Receive"], Awaitable[Answer]]
 
 
 def create_app(
@@ -45,143 +59,214 @@ def create_app(
     tracer: Tracing | None = None,
     stream_seconds: float | None = None,
     mounts: Mapping[str, ASGIApp] = MappingProxyType({}),
-) -> Litestar:
+) -> Application:
     """An ASGI application that gives an engine to whoever has the token.
 
     `stream_seconds`: how long an event stream or WebSocket may be open before its reader has to
     come back with its cursor; for ever if left out. `mounts`: other applications behind the same
     guard, each by its path.
     """
-    face = _Face(engine, body_limit, version, tracer, Streams(stream_seconds))
-    app = Litestar(
-        [
-            *face.handlers(),
-            _get(proof.PATH, prover(token)),
-            *(_mounted(path, other) for path, other in mounts.items()),
-        ],
-        openapi_config=None,
-        logging_config=None,
-        exception_handlers={Exception: _answer_error},
-        on_shutdown=[face.aclose],
+    answers = _Answers(engine, body_limit, version, token, tracer, Streams(stream_seconds))
+    routes = answers.routes()
+    for path, other in mounts.items():
+        routes += _both(path, _Mount(other))
+    router = Router(
+        routes, redirect_slashes=False, default=_nothing_here, lifespan=answers.lifespan
     )
-    app.state["streams"] = face.streams
-    # Litestar's own middleware sees no request that matches no route; these have to see all.
-    guard = Guard(app.asgi_handler, token=token, body_limit=body_limit, mounts=mounts)
-    app.asgi_handler = face.observe(NameGuard(guard, hosts=hosts, origins=origins))
-    return app
+    guard = Guard(router, token=token, body_limit=body_limit, mounts=mounts)
+    # Those that are refused are counted and traced as well.
+    answers.observed = Observed(NameGuard(guard, hosts=hosts, origins=origins), tracer)
+    return Application(router, routes, answers.observed, answers.streams)
 
 
-def end_streams(app: Litestar) -> None:
+def end_streams(app: Application) -> None:
     """End every open stream, so that a server need not wait for its watchers to leave."""
-    app.state["streams"].end()
+    app.streams.end()
 
 
-def _answer_error(_: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    problem = problem_of(error)
-    headers = error.headers if isinstance(error, Unacceptable | HTTPException) else None
-    body = encode_strictly(problem)
-    return Response(body, status_code=problem.status, media_type=PROBLEM, headers=headers)
+class Application:
+    """The engine over HTTP, as an ASGI application."""
+
+    def __init__(
+        self, router: Router, routes: Sequence[AnyRoute], guarded: ASGIApp, streams: Streams
+    ) -> None:
+        self.routes = routes
+        self.streams = streams
+        self._router = router
+        self._guarded = guarded
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._router.lifespan(scope, receive, send)
+        else:
+            await self._guarded(scope, receive, send)
 
 
-class _Face:
-    """The handlers of one application, and what they share."""
+class _Answers:
+    """What one application answers, path by path, and what the answers share."""
+
+    observed: Observed
+    """Set once the application is put together: it counts what passes through."""
 
     def __init__(
         self,
         engine: Engine,
         body_limit: int,
         version: str,
+        token: str,
         tracing: Tracing | None,
         streams: Streams,
     ) -> None:
         self._engine = engine
         self._body_limit = body_limit
         self._version = version
+        self._token = token
         self._tracing = tracing
-        self._observed: Observed | None = None
         self._document: bytes | None = None
         self.streams = streams
 
-    def observe(self, app: Any) -> Observed:
-        self._observed = Observed(app, self._tracing)
-        return self._observed
-
-    def handlers(self) -> list[ControllerRouterHandler]:
-        plain = [
-            _get("/metrics", self._metrics),
-            _get("/openapi.json", self._openapi),
+    def routes(self) -> list[AnyRoute]:
+        methods: dict[str, dict[str, Answering]] = {}
+        for operation in OPERATIONS:
+            methods.setdefault(operation.path, {})[operation.method] = self._answering(operation)
+        methods["/metrics"] = {"GET": self._metrics}
+        methods["/openapi.json"] = {"GET": self._openapi}
+        methods[proof.PATH] = {"GET": self._prove}
+        socket = _Mount(Sockets(self._engine, self.streams, self._tracing, self._body_limit).serve)
+        return [
+            *(Route(path, _Path(answers)) for path, answers in methods.items()),
+            Route("/api/events/stream", _Mount(self._stream)),
+            *_both("/api/ws", socket),
         ]
-        paths = dict.fromkeys(operation.path for operation in OPERATIONS)
-        return [*map(self._handler, paths), *plain, self._stream(), self._socket()]
 
-    async def aclose(self) -> None:
+    @asynccontextmanager
+    async def lifespan(self, _: object) -> AsyncGenerator[None]:
+        yield
         self.streams.end()
         if self._tracing is not None:
             await asyncio.to_thread(self._tracing.close)
 
-    def _handler(self, path: str) -> ControllerRouterHandler:
-        """All methods of a path in one handler: so Litestar's own `OPTIONS` knows them all."""
-        here = [each for each in OPERATIONS if each.path == path]
-        taken: list[Method] = [each.method for each in here]
-        methods: dict[str, Operation] = {each.method: each for each in here}
-
-        async def serve(request: Request[Any, Any, Any]) -> Response[bytes]:
-            operation = methods[request.method]
-            call = await self._read(operation, request)
+    def _answering(self, operation: Operation) -> Answering:
+        async def answer(scope: Scope, receive: Receive) -> Answer:
+            call = await self._read(operation, scope, receive)
             work = operation.call(self._engine, call)
             if operation.waits:
-                work = unless(work, _left(request.receive), self.streams.ending())
+                work = unless(work, _left(receive), self.streams.ending())
             result = await work
-            body = encode_strictly(result)
-            status = operation.status_of(result)
-            return Response(body, status_code=status, media_type=JSON)
+            return Answer(encode_strictly(result), status=operation.status_of(result))
 
-        return route(path.replace("}", ":str}"), http_method=taken, status_code=200)(serve)
+        return answer
 
-    async def _read(self, operation: Operation, request: Request[Any, Any, Any]) -> Call:
-        scope = request.scope
-        path: dict[str, str] = dict(request.path_params)
+    async def _read(self, operation: Operation, scope: Scope, receive: Receive) -> Call:
+        path: dict[str, str] = scope["path_params"]
         check_path(path)
         query = read_query(scope["query_string"], operation.query)
         body = None
         if operation.method != "GET":
             body = await read_body(
                 scope,
-                request.receive,
+                receive,
                 operation.body,
                 self._body_limit,
                 empty=b"{}" if operation.body_optional else b"",
             )
         if operation.keyed:
-            body = with_key(body, header(scope, IDEMPOTENCY_KEY.lower().encode()))
+            body = with_key(body, header(scope, KEY_HEADER))
         return Call(path, query, body)
 
-    async def _metrics(self, request: Request[Any, Any, Any]) -> Response[bytes]:
-        read_query(request.scope["query_string"], None)
-        assert self._observed is not None
+    async def _metrics(self, scope: Scope, _: Receive) -> Answer:
+        read_query(scope["query_string"], None)
         text = await metrics.render(
-            self._engine, self._observed.answers, self.streams.watchers, self._version
+            self._engine, self.observed.answers, self.streams.watchers, self._version
         )
-        return Response(text.encode(), media_type=metrics.CONTENT_TYPE)
+        return Answer(text.encode(), metrics.CONTENT_TYPE)
 
-    async def _openapi(self, request: Request[Any, Any, Any]) -> Response[bytes]:
-        read_query(request.scope["query_string"], None)
+    async def _openapi(self, scope: Scope, _: Receive) -> Answer:
+        read_query(scope["query_string"], None)
         if self._document is None:
             self._document = msgspec.json.encode(make_document(self._version))
-        return Response(self._document, media_type=JSON)
+        return Answer(self._document)
 
-    def _stream(self) -> ControllerRouterHandler:
-        async def stream(scope: Scope, receive: Receive, send: Send) -> None:
-            await serve_events(self._engine, self.streams, scope, receive, send)
+    async def _prove(self, scope: Scope, _: Receive) -> Answer:
+        """The one path that is open to everybody: the proof that this server knows the token.
 
-        return asgi("/api/events/stream", name="stream", copy_scope=False)(stream)
+        The ends are those of the socket: no header of a caller's may decide what they are.
+        """
+        query: ProofQuery = read_query(scope["query_string"], ProofQuery)
+        made = proof.make_proof(self._token, query.nonce, scope["server"], scope["client"])
+        return Answer(msgspec.json.encode(proof.Proof(made)))
 
-    def _socket(self) -> ControllerRouterHandler:
-        async def socket(scope: Scope, receive: Receive, send: Send) -> None:
-            sockets = Sockets(self._engine, self.streams, self._tracing, self._body_limit)
-            await sockets.serve(scope, receive, send)
+    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await serve_events(self._engine, self.streams, scope, receive, send)
 
-        return asgi("/api/ws", name="socket", copy_scope=False)(socket)
+
+class _Path:
+    """One path as an ASGI application; every method of it in one place, so that all are known."""
+
+    def __init__(self, answers: Mapping[str, Answering]) -> None:
+        self._answers = answers
+        self._allow = ", ".join(sorted({*answers, "OPTIONS"}))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        answering = self._answers.get(scope["method"], self._other)
+        try:
+            answer = await answering(scope, receive)
+        except Exception as error:  # noqa: BLE001 - the boundary: whatever it is, it is told
+            await _refuse(scope, send, error)
+        else:
+            await send(self._start(answer))
+            await send({"type": "http.response.body", "body": answer.body, "more_body": False})
+
+    async def _other(self, scope: Scope, _: Receive) -> Answer:
+        if scope["method"] != "OPTIONS":
+            raise no_such_method(self._allow)
+        return Answer(b"", media="", status=204)
+
+    def _start(self, answer: Answer) -> dict[str, Any]:
+        if answer.status == 204:
+            headers = [(b"allow", self._allow.encode())]
+        else:
+            headers = [
+                (b"content-type", answer.media.encode()),
+                (b"content-length", b"%d" % len(answer.body)),
+            ]
+        return {"type": "http.response.start", "status": answer.status, "headers": headers}
+
+
+class _Mount:
+    """Another application at a path of its own; what it fails with is told, if it still can be."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_begun = False
+
+        async def noting(message: Any) -> None:
+            nonlocal is_begun
+            is_begun = True
+            await send(message)
+
+        try:
+            await self._app(scope, receive, noting)
+        except Exception as error:
+            if is_begun:
+                raise
+            await _refuse(scope, send, error)
+
+
+def _both(path: str, app: _Mount) -> list[AnyRoute]:
+    """The routes to an application that takes WebSockets as well."""
+    return [Route(path, app), WebSocketRoute(path, app)]
+
+
+async def _nothing_here(scope: Scope, _: Receive, send: Send) -> None:
+    await _refuse(scope, send, no_such_path())
+
+
+async def _refuse(scope: Scope, send: Send, error: Exception) -> None:
+    headers = error.headers if isinstance(error, Unacceptable) else None
+    await refuse(scope, send, problem_of(error), headers)
 
 
 async def _left(receive: Receive) -> Unacceptable:
@@ -189,17 +274,3 @@ async def _left(receive: Receive) -> Unacceptable:
     while (await receive())["type"] != "http.disconnect":
         continue
     return caller_left()
-
-
-def _mounted(path: str, other: ASGIApp) -> ControllerRouterHandler:
-    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
-        await other(scope, receive, send)
-
-    return asgi(path, copy_scope=False)(serve)
-
-
-def _get(path: str, answer: Any) -> ControllerRouterHandler:
-    async def serve(request: Request[Any, Any, Any]) -> Response[bytes]:
-        return await answer(request)
-
-    return route(path, http_method=["GET"])(serve)

@@ -16,10 +16,10 @@ from pilothouse.api import proof
 from pilothouse.api.frames import TOKEN_PREFIX
 from pilothouse.doors.sockets import admit
 
-from .problems import Unacceptable, problem_of, refuse
+from .problems import Unacceptable, no_such_path, problem_of, refuse
 
 if TYPE_CHECKING:
-    from litestar.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 __all__ = ["Guard", "NameGuard", "header", "subprotocols", "too_large"]
 
@@ -95,7 +95,9 @@ class Guard:
                 self._check_token(scope)
                 admit(scope)
             self._check_length(scope)
-            if scope["path"] not in self._roots:
+            if scope["path"] in self._roots:
+                scope["path"] = scope["path"].removesuffix("/")
+            else:
                 _check_path(scope)
         except Unacceptable as error:
             await refuse(scope, send, problem_of(error), error.headers)
@@ -123,11 +125,13 @@ class Guard:
 def _check_path(scope: Any) -> None:
     """Refuse what others take for a shorter path, or for one with more names.
 
-    Litestar reads `//` as `/` and drops the last slash, and a slash in its quoted form is one for
-    it: without an id, what is for one session would be for all of them.
+    A slash in its quoted form is one for the router, and its patterns take a line break at the end
+    for nothing: without an id, what is for one session would be for all of them.
     """
     raw: bytes = scope.get("raw_path") or b""
     names = scope["path"].split("/")[1:]
+    if scope["path"].endswith("\n"):
+        raise no_such_path()
     if not {"", ".", ".."}.isdisjoint(names) or b"%2f" in raw.lower():
         raise Unacceptable(
             404,

@@ -6,7 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from litestar.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from .tracing import Tracing
 
@@ -67,5 +67,5 @@ def _method(scope: Any) -> str:
 
 def route_of(scope: Any) -> str:
     """The path as the API's document has it; callers may make paths up: those are one."""
-    template = scope.get("path_template")
-    return str(template).replace(":str}", "}") if template else "unmatched"
+    route = scope.get("route")
+    return "unmatched" if route is None else str(route.path)

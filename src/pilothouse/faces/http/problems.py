@@ -5,8 +5,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any
 
-from litestar.exceptions import HTTPException
-
 from pilothouse.api.codec import encode_strictly
 from pilothouse.api.problems import PROBLEM, Problem, Wrong, explain, problem_from
 from pilothouse.errors import PilothouseError
@@ -14,9 +12,9 @@ from pilothouse.errors import PilothouseError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from litestar.types import Scope, Send
+    from starlette.types import Scope, Send
 
-__all__ = ["Unacceptable", "problem_of", "refuse"]
+__all__ = ["Unacceptable", "no_such_method", "no_such_path", "problem_of", "refuse"]
 
 log = logging.getLogger(__name__)
 
@@ -53,8 +51,6 @@ def problem_of(error: Exception) -> Problem:
             return explain(error.status, error.code, error.detail, error.advice, errors=wrong)
         case PilothouseError():
             return _problem_of_ours(error)
-        case HTTPException() if error.status_code < 500:
-            return _problem_of_litestar(error)
         case _:
             log.error("a request failed in a way nobody foresaw", exc_info=error)
             return explain(
@@ -69,14 +65,20 @@ def _problem_of_ours(error: PilothouseError) -> Problem:
     return problem
 
 
-def _problem_of_litestar(error: HTTPException) -> Problem:
-    match error.status_code:
-        case 404:
-            return explain(404, "no-such-path", "nothing is here", "see /openapi.json")
-        case 405:
-            return explain(405, "no-such-method", "this path takes other methods", "see Allow")
-        case status:
-            return explain(status, "bad-request", error.detail)
+def no_such_path() -> Unacceptable:
+    """The refusal of a path that nothing is at."""
+    return Unacceptable(404, "no-such-path", "nothing is here", advice="see /openapi.json")
+
+
+def no_such_method(allow: str) -> Unacceptable:
+    """The refusal of a method that a path does not take; `allow` are those it does."""
+    return Unacceptable(
+        405,
+        "no-such-method",
+        "this path takes other methods",
+        advice="see Allow",
+        headers={"allow": allow},
+    )
 
 
 def _can_answer(scope: Any) -> bool:

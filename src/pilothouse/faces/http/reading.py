@@ -19,7 +19,7 @@ from .problems import Unacceptable
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from litestar.types import Receive, Scope
+    from starlette.types import Receive, Scope
 
 __all__ = ["IDEMPOTENCY_KEY", "check_path", "read_body", "read_query", "to_type", "with_key"]
 

@@ -29,7 +29,7 @@ from .reading import check_path, to_type
 from .streams import Streams, caller_left, check_method, first_of, pump, unless, where_to_begin
 
 if TYPE_CHECKING:
-    from litestar.types import Receive, Scope, Send
+    from starlette.types import Receive, Scope, Send
 
     from .tracing import Tracing
 

@@ -20,13 +20,13 @@ from pilothouse.errors import PilothouseError, ServerError
 
 from .frames import sse_chunk, sse_error
 from .guard import header
-from .problems import Unacceptable, problem_of
+from .problems import Unacceptable, no_such_method, problem_of
 from .reading import check_path, read_query
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from litestar.types import Receive, Scope, Send
+    from starlette.types import Receive, Scope, Send
 
 __all__ = [
     "Streams",
@@ -180,15 +180,9 @@ async def serve_events(
 
 
 def check_method(scope: Scope) -> None:
-    """These paths are bare ASGI applications, for which Litestar checks no method."""
-    if scope["type"] != "http" or scope["method"] != "GET":
-        raise Unacceptable(
-            405,
-            "no-such-method",
-            "this path takes other methods",
-            advice="see Allow",
-            headers={"allow": "GET"},
-        )
+    """These paths take nothing but GET."""
+    if scope["method"] != "GET":
+        raise no_such_method("GET")
 
 
 class _Speaker:
