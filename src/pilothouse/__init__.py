@@ -7,6 +7,39 @@ from importlib import import_module
 # What type checkers know as `typing.TYPE_CHECKING`; importing that costs more than all the rest.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from .api.answers import (
+        Allow as Allow,
+    )
+    from .api.answers import (
+        ApprovePlan as ApprovePlan,
+    )
+    from .api.answers import (
+        Choose as Choose,
+    )
+    from .api.answers import (
+        ClearContext as ClearContext,
+    )
+    from .api.answers import (
+        Decline as Decline,
+    )
+    from .api.answers import (
+        Deny as Deny,
+    )
+    from .api.answers import (
+        Dismiss as Dismiss,
+    )
+    from .api.answers import (
+        Fill as Fill,
+    )
+    from .api.answers import (
+        RejectPlan as RejectPlan,
+    )
+    from .api.answers import (
+        RevisePlan as RevisePlan,
+    )
+    from .api.answers import (
+        Skip as Skip,
+    )
     from .client.client import (
         Client as Client,
     )
@@ -50,19 +83,7 @@ if TYPE_CHECKING:
         Options as Options,
     )
     from .client.permissions import (
-        Allow as Allow,
-    )
-    from .client.permissions import (
-        Answers as Answers,
-    )
-    from .client.permissions import (
-        ApprovePlan as ApprovePlan,
-    )
-    from .client.permissions import (
         Choice as Choice,
-    )
-    from .client.permissions import (
-        Deny as Deny,
     )
     from .client.permissions import (
         PermissionRequest as PermissionRequest,
@@ -77,16 +98,10 @@ if TYPE_CHECKING:
         QuestionRequest as QuestionRequest,
     )
     from .client.permissions import (
-        RejectPlan as RejectPlan,
-    )
-    from .client.permissions import (
-        RevisePlan as RevisePlan,
-    )
-    from .client.permissions import (
-        Skip as Skip,
-    )
-    from .client.permissions import (
         ToolRequest as ToolRequest,
+    )
+    from .client.permissions import (
+        WithUpdates as WithUpdates,
     )
     from .client.prompts import (
         Prompt as Prompt,
@@ -214,7 +229,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Allow",
-    "Answers",
     "ApprovePlan",
     "AssistantMessage",
     "BackgroundTask",
@@ -222,15 +236,20 @@ __all__ = [
     "CLINotFound",
     "CLINotStarted",
     "Choice",
+    "Choose",
+    "ClearContext",
     "Client",
     "ClientEvent",
     "ControlError",
     "ControlTimeout",
+    "Decline",
     "Deny",
     "Dialog",
     "DialogAnswer",
+    "Dismiss",
     "ElicitationAnswer",
     "ElicitationRequest",
+    "Fill",
     "HookContext",
     "HookFailed",
     "Hooks",
@@ -270,6 +289,7 @@ __all__ = [
     "UsageError",
     "UserMessage",
     "WaitingOn",
+    "WithUpdates",
     "__version__",
     "add_context",
     "allow_tool",
@@ -289,6 +309,19 @@ __version__ = "0.1.0"
 # Public names load on first use: importing the package costs neither asyncio nor a decoder.
 # Each stands three times: here, in `__all__`, and imported under TYPE_CHECKING for type checkers.
 _HOMES: dict[str, tuple[str, ...]] = {
+    "api.answers": (
+        "Allow",
+        "ApprovePlan",
+        "Choose",
+        "ClearContext",
+        "Decline",
+        "Deny",
+        "Dismiss",
+        "Fill",
+        "RejectPlan",
+        "RevisePlan",
+        "Skip",
+    ),
     "client.client": (
         "Client",
         "ClientEvent",
@@ -301,7 +334,6 @@ _HOMES: dict[str, tuple[str, ...]] = {
     ),
     "client.hooks": (
         "HookContext",
-        "HookFailed",
         "Hooks",
         "add_context",
         "allow_tool",
@@ -311,19 +343,13 @@ _HOMES: dict[str, tuple[str, ...]] = {
     ),
     "client.options": ("Options",),
     "client.permissions": (
-        "Allow",
-        "Answers",
-        "ApprovePlan",
         "Choice",
-        "Deny",
         "PermissionRequest",
         "PlanRequest",
         "Question",
         "QuestionRequest",
-        "RejectPlan",
-        "RevisePlan",
-        "Skip",
         "ToolRequest",
+        "WithUpdates",
     ),
     "client.prompts": (
         "Prompt",

@@ -8,9 +8,11 @@ import pytest
 
 from pilothouse import (
     Allow,
-    Answers,
     ApprovePlan,
+    Choose,
+    ClearContext,
     Deny,
+    Fill,
     PermissionRequest,
     PlanRequest,
     QuestionRequest,
@@ -18,8 +20,16 @@ from pilothouse import (
     RevisePlan,
     Skip,
     ToolRequest,
+    WithUpdates,
 )
-from pilothouse.client.permissions import Answer, Remembered, as_request, settle
+from pilothouse.client.permissions import (
+    DENIED,
+    REJECTED,
+    HandlerAnswer,
+    Remembered,
+    as_request,
+    settle,
+)
 from pilothouse.protocol import AddRules, CanUseTool, PermissionRule, SetMode
 from pilothouse.protocol.control import decode_inbound
 from pilothouse.protocol.wire import encode_json, members
@@ -51,7 +61,9 @@ def asked(tool: str, given: dict[str, Any], **fields: Any) -> PermissionRequest:
     return as_request("r1", request)
 
 
-def settled(request: PermissionRequest, answer: Answer, *, edits: bool = True) -> dict[str, Any]:
+def settled(
+    request: PermissionRequest, answer: HandlerAnswer, *, edits: bool = True
+) -> dict[str, Any]:
     return members(encode_json(settle(request, answer, edits_plans=edits)))
 
 
@@ -69,46 +81,46 @@ def test_allow_echoes_the_whole_input() -> None:
 
 
 def test_allow_with_edits_sends_the_edited_input() -> None:
-    answer = settled(asked("Bash", {"command": "rm"}), Allow(updated_input={"command": "ls"}))
+    answer = settled(asked("Bash", {"command": "rm"}), Allow(input={"command": "ls"}))
     assert answer["updatedInput"] == {"command": "ls"}
 
 
 def test_a_mode_rides_in_the_answer() -> None:
-    answer = settled(asked("Write", {}), Allow(mode="acceptEdits"))
+    answer = settled(asked("Write", {}), WithUpdates(Allow(), mode="acceptEdits"))
     assert answer["updatedPermissions"] == [ACCEPT_EDITS]
 
 
 def test_remembering_takes_the_suggested_rule_for_this_session_only() -> None:
     request = asked("Bash", {"command": "ls"}, permission_suggestions=[RULE, ACCEPT_EDITS])
-    answer = settled(request, Allow(remember=True))
+    answer = settled(request, Allow(always=True))
     assert answer["updatedPermissions"] == [{**RULE, "destination": "session"}]
 
 
 def test_remembering_elsewhere_takes_the_callers_destination() -> None:
     request = asked("Bash", {"command": "ls"}, permission_suggestions=[RULE])
-    answer = settled(request, Allow(remember="projectSettings"))
+    answer = settled(request, Allow(always="projectSettings"))
     assert answer["updatedPermissions"][0]["destination"] == "projectSettings"
 
 
 def test_a_remembered_command_without_a_suggestion_is_a_rule_for_that_command() -> None:
     request = asked("Bash", {"command": "ls"}, permission_suggestions=[ACCEPT_EDITS])
-    (rule,) = settled(request, Allow(remember=True))["updatedPermissions"]
+    (rule,) = settled(request, Allow(always=True))["updatedPermissions"]
     assert rule == {**RULE, "destination": "session"}
 
 
 def test_a_remembered_edit_is_the_mode_the_cli_suggests() -> None:
     request = asked("Write", {"file_path": "/x"}, permission_suggestions=[ACCEPT_EDITS])
-    assert settled(request, Allow(remember=True))["updatedPermissions"] == [ACCEPT_EDITS]
+    assert settled(request, Allow(always=True))["updatedPermissions"] == [ACCEPT_EDITS]
 
 
 def test_a_remembered_tool_without_anything_is_a_rule_for_the_tool() -> None:
-    (rule,) = settled(asked("mcp__x__y", {}), Allow(remember=True))["updatedPermissions"]
+    (rule,) = settled(asked("mcp__x__y", {}), Allow(always=True))["updatedPermissions"]
     assert rule["rules"] == [{"toolName": "mcp__x__y"}]
 
 
 def test_updates_of_the_callers_own_come_first() -> None:
     own = AddRules(rules=[PermissionRule(tool_name="Read")])
-    answer = settled(asked("Bash", {}), Allow(updates=[own], mode="plan"))
+    answer = settled(asked("Bash", {}), WithUpdates(Allow(), updates=[own], mode="plan"))
     assert [update["type"] for update in answer["updatedPermissions"]] == ["addRules", "setMode"]
 
 
@@ -147,7 +159,7 @@ def test_malformed_questions_are_no_error() -> None:
 
 
 def test_answers_go_by_question_text_and_several_labels_as_one_string() -> None:
-    answer = Answers({"Which?": ["Red", "Blue"], "Why?": "just so"}, notes={"Which?": "both"})
+    answer = Choose({"Which?": ["Red", "Blue"], "Why?": "just so"}, notes={"Which?": "both"})
     updated = settled(asked("AskUserQuestion", QUESTIONS), answer)["updatedInput"]
     assert updated == {
         **QUESTIONS,
@@ -164,9 +176,9 @@ def test_skipping_tells_the_model_that_nothing_was_answered() -> None:
 
 @pytest.mark.parametrize(
     ("tool", "answer"),
-    [("Bash", Skip()), ("Bash", ApprovePlan()), ("ExitPlanMode", Answers({}))],
+    [("Bash", Skip()), ("Bash", ApprovePlan()), ("ExitPlanMode", Choose({}))],
 )
-def test_an_answer_to_something_else_is_no_answer(tool: str, answer: Answer) -> None:
+def test_an_answer_to_something_else_is_no_answer(tool: str, answer: HandlerAnswer) -> None:
     with pytest.raises(TypeError, match=tool):
         settle(asked(tool, {}), answer)
 
@@ -188,12 +200,12 @@ def test_approving_echoes_the_plan_and_may_set_the_mode() -> None:
 
 
 def test_an_edited_plan_replaces_the_text_where_the_cli_takes_edits() -> None:
-    answer = settled(asked("ExitPlanMode", PLAN), ApprovePlan(edited="2. better"))
+    answer = settled(asked("ExitPlanMode", PLAN), ApprovePlan(plan="2. better"))
     assert answer["updatedInput"] == {**PLAN, "plan": "2. better"}
 
 
 def test_an_edited_plan_becomes_feedback_where_the_cli_ignores_edits() -> None:
-    answer = settled(asked("ExitPlanMode", PLAN), ApprovePlan(edited="2. better"), edits=False)
+    answer = settled(asked("ExitPlanMode", PLAN), ApprovePlan(plan="2. better"), edits=False)
     assert answer["behavior"] == "deny"
     assert "2. better" in answer["message"]
 
@@ -204,7 +216,7 @@ def test_feedback_on_a_plan_is_what_the_model_reads() -> None:
 
 
 def test_set_mode_is_an_update_like_any_other() -> None:
-    answer = settled(asked("Bash", {}), Allow(updates=[SetMode(mode="plan")]))
+    answer = settled(asked("Bash", {}), WithUpdates(Allow(), updates=[SetMode(mode="plan")]))
     assert answer["updatedPermissions"][0]["mode"] == "plan"
 
 
@@ -222,24 +234,24 @@ def test_set_mode_is_an_update_like_any_other() -> None:
 def test_what_no_rule_can_mean_alone_is_not_remembered_as_one(
     tool: str, given: dict[str, Any]
 ) -> None:
-    assert "updatedPermissions" not in settled(asked(tool, given), Allow(remember=True))
+    assert "updatedPermissions" not in settled(asked(tool, given), Allow(always=True))
 
 
 def test_a_cli_that_wants_no_rule_gets_none() -> None:
     request = asked("Bash", {"command": "ls"}, suppress_always_allow_rule=True)
-    assert "updatedPermissions" not in settled(request, Allow(remember=True))
+    assert "updatedPermissions" not in settled(request, Allow(always=True))
 
 
 def test_the_same_call_is_remembered_whatever_its_description() -> None:
     remembered = Remembered()
-    remembered.note(asked("Bash", {"command": "make", "description": "a"}), Allow(remember=True))
+    remembered.note(asked("Bash", {"command": "make", "description": "a"}), Allow(always=True))
     assert remembered.covers(asked("Bash", {"command": "make", "description": "b"}))
     assert not remembered.covers(asked("Bash", {"command": "make all"}))
 
 
 def test_an_edited_call_is_remembered_as_it_was_edited() -> None:
     remembered = Remembered()
-    edited = Allow(updated_input={"command": "make"}, remember=True)
+    edited = Allow(input={"command": "make"}, always=True)
     remembered.note(asked("Bash", {"command": "rm"}), edited)
     assert remembered.covers(asked("Bash", {"command": "make"}))
     assert not remembered.covers(asked("Bash", {"command": "rm"}))
@@ -269,6 +281,23 @@ def test_another_call_or_a_special_reason_is_asked_all_the_same(
     tool: str, given: dict[str, Any], fields: dict[str, Any]
 ) -> None:
     remembered = Remembered()
-    remembered.note(asked("Bash", {"command": "make"}), Allow(remember=True))
-    remembered.note(asked("mcp__ssh__exec", {"command": "make"}), Allow(remember=True))
+    remembered.note(asked("Bash", {"command": "make"}), Allow(always=True))
+    remembered.note(asked("mcp__ssh__exec", {"command": "make"}), Allow(always=True))
     assert not remembered.covers(asked(tool, given, **fields))
+
+
+def test_an_empty_reason_is_the_usual_one() -> None:
+    assert settled(asked("Bash", {}), Deny())["message"] == DENIED
+    assert settled(asked("ExitPlanMode", PLAN), RejectPlan(" "))["message"] == REJECTED
+
+
+def test_an_approved_plan_may_change_permissions_as_well() -> None:
+    own = AddRules(rules=[PermissionRule(tool_name="Read")], destination="session")
+    answer = settled(asked("ExitPlanMode", PLAN), WithUpdates(ApprovePlan(mode="plan"), [own]))
+    assert [each["type"] for each in answer["updatedPermissions"]] == ["addRules", "setMode"]
+
+
+@pytest.mark.parametrize("answer", [ClearContext(), Fill(), RevisePlan("x", images=[{}])])
+def test_what_only_an_engine_can_do_is_no_answer_here(answer: Any) -> None:
+    with pytest.raises(TypeError):
+        settle(asked("ExitPlanMode", PLAN), answer)

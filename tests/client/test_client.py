@@ -26,6 +26,7 @@ from pilothouse import (
     Unsupported,
     UsageError,
     UserMessage,
+    WithUpdates,
 )
 from pilothouse.protocol import ControlResponse, Message
 from pilothouse.transport.base import LONGEST_LINE
@@ -259,8 +260,8 @@ async def test_an_answer_that_is_none_denies() -> None:
 
 
 async def test_bypass_in_an_answer_is_refused() -> None:
-    async def generous(request: PermissionRequest) -> Allow:
-        return Allow(mode="bypassPermissions")
+    async def generous(request: PermissionRequest) -> WithUpdates:
+        return WithUpdates(Allow(), mode="bypassPermissions")
 
     cli = ScriptedCLI()
     async with Client(Options(on_permission=generous), transport=cli.transport):

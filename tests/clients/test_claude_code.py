@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from pilothouse import Client, ElicitationAnswer, ElicitationRequest, Options
+from pilothouse import Client, ElicitationRequest, Fill, Options
 from pilothouse_sim.clis import RealCLI, Room
 from pilothouse_sim.scenario import AnyReply, ModelRequest, Reply, Scenario, computed
 from pilothouse_sim.scenario import reply as says
@@ -210,7 +210,7 @@ async def test_a_person_answers_the_form_that_it_shows(
     era: str, machine: Machine, folder: Path
 ) -> None:
     start = calls(PREFIX + "claude_start", prompt="Run a command", workingDirectory=str(folder))
-    allow = Handler(ElicitationAnswer("accept", {"answer": "allow"}))
+    allow = Handler(Fill({"answer": "allow"}))
     with ExitStack() as stack:
         replies = (says(start), *[computed(wait)] * 6)
         driver = real_cli(stack, folder.parent / "driver", replies, around(era))

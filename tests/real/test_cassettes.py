@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from pilothouse import Allow, Answers, Client, Hooks, Options, ToolServer, tool
+from pilothouse import Allow, Choose, Client, Hooks, Options, ToolServer, tool
 from pilothouse.protocol import PreToolUseHookInput
 from pilothouse.protocol.wire import Kept
 from pilothouse_sim.cassettes import Cassette, read
@@ -104,7 +104,7 @@ class Room:
             env=self.env,
             hooks=seeing(),
             on_permission=Handler(Allow()),
-            on_question=Handler(Answers({"Which colour?": "Blue"})),
+            on_question=Handler(Choose({"Which colour?": "Blue"})),
             mcp_servers={"ship": ToolServer([add], name="ship")},
             allowed_tools=["mcp__ship"],
         )

@@ -6,7 +6,7 @@ import asyncio
 import sys
 from typing import Any
 
-from pilothouse import Client, ElicitationAnswer, ElicitationRequest, WaitingOn
+from pilothouse import Client, Decline, Dismiss, ElicitationRequest, Fill, WaitingOn
 from pilothouse_sim.scenario import reply
 from pilothouse_sim.scenario import tool as call
 from tests.real.answering import Handler, Holding, result_blocks, results
@@ -69,7 +69,7 @@ def is_refused(it: Desk) -> bool:
 
 async def test_an_accepted_form_reaches_the_server(desk: Setup) -> None:
     # C16, H10
-    handler = Handler(ElicitationAnswer("accept", {"name": "Ann"}))
+    handler = Handler(Fill({"name": "Ann"}))
     it = await signed(desk, on_elicitation=handler)
     if is_refused(it):
         assert handler.requests == []
@@ -83,13 +83,13 @@ async def test_an_accepted_form_reaches_the_server(desk: Setup) -> None:
 
 async def test_a_declined_form_is_told_to_the_server(desk: Setup) -> None:
     # C16
-    it = await signed(desk, on_elicitation=Handler(ElicitationAnswer("decline")))
+    it = await signed(desk, on_elicitation=Handler(Decline()))
     assert is_refused(it) or "decline: None" in results(it)[0]
 
 
 async def test_a_dismissed_form_is_told_to_the_server(desk: Setup) -> None:
     # C16
-    it = await signed(desk, on_elicitation=Handler(ElicitationAnswer("cancel")))
+    it = await signed(desk, on_elicitation=Handler(Dismiss()))
     assert is_refused(it) or "cancel: None" in results(it)[0]
 
 

@@ -12,9 +12,9 @@ import pytest
 
 from pilothouse import (
     Allow,
-    Answers,
     ApprovePlan,
     BypassNotAllowed,
+    Choose,
     Deny,
     Hooks,
     RejectPlan,
@@ -22,9 +22,11 @@ from pilothouse import (
     Skip,
     ToolRequest,
     ToolServer,
+    WithUpdates,
     ask_user,
     tool,
 )
+from pilothouse.client.permissions import DENIED
 from pilothouse.protocol import (
     AddRules,
     HookAllow,
@@ -74,7 +76,7 @@ async def test_an_allowed_tool_runs_and_its_request_tells_what_it_would_do(desk:
 async def test_a_tool_runs_with_the_input_it_was_allowed_with(desk: Setup) -> None:
     # B2
     it = await desk(reply(TOUCH), reply("Made."))
-    edit = Handler(lambda asked: Allow(updated_input={**asked.input, "command": "touch edited"}))
+    edit = Handler(lambda asked: Allow(input={**asked.input, "command": "touch edited"}))
     client = await it.client(on_permission=edit)
     async with asyncio.timeout(DEADLINE):
         await client.ask("make it")
@@ -101,7 +103,7 @@ async def test_a_denial_without_a_reason_is_a_denial_still(desk: Setup) -> None:
     client = await it.client(on_permission=Handler(Deny(" ")))
     async with asyncio.timeout(DEADLINE):
         turn = await client.ask("make it")
-    assert Deny().reason in results(it)[0]
+    assert DENIED in results(it)[0]
     assert turn.outcome == "finished"
     assert not (it.cwd / "made").exists()
 
@@ -113,7 +115,7 @@ async def test_what_is_remembered_is_not_asked_again_and_leaves_no_trace_on_disk
     it = await desk(
         reply(TOUCH), reply(TOUCH), reply(bash("mkdir other")), reply("All of them."), reply("Yes.")
     )
-    handler = Handler(Allow(remember=True), Deny("Not that one."))
+    handler = Handler(Allow(always=True), Deny("Not that one."))
     client = await it.client(on_permission=handler)
     async with asyncio.timeout(DEADLINE):
         await client.ask("make them")
@@ -128,7 +130,7 @@ async def test_what_is_remembered_is_not_asked_again_and_leaves_no_trace_on_disk
 
 async def test_a_command_allowed_with_changes_is_remembered_as_changed(desk: Setup) -> None:
     it = await desk(reply(TOUCH), reply(bash("touch edited")), reply(TOUCH), reply("Both."))
-    edited = Allow(updated_input={"command": "touch edited"}, remember=True)
+    edited = Allow(input={"command": "touch edited"}, always=True)
     handler = Handler(edited, Deny("Not that one."))
     client = await it.client(on_permission=handler)
     async with asyncio.timeout(DEADLINE):
@@ -148,7 +150,7 @@ async def test_a_hook_can_have_a_person_asked_about_what_is_remembered(desk: Set
     async def check(event: Any) -> Any:
         return ask_user("Sure?")
 
-    handler = Handler(Allow(remember=True))
+    handler = Handler(Allow(always=True))
     client = await it.client(on_permission=handler, hooks=hooks)
     async with asyncio.timeout(DEADLINE):
         await client.ask("make them")
@@ -158,7 +160,7 @@ async def test_a_hook_can_have_a_person_asked_about_what_is_remembered(desk: Set
 async def test_what_is_remembered_for_the_project_is_written_to_its_settings(desk: Setup) -> None:
     # B9
     it = await desk(reply(LIST), reply("Listed."))
-    client = await it.client(on_permission=Handler(Allow(remember="localSettings")))
+    client = await it.client(on_permission=Handler(Allow(always="localSettings")))
     async with asyncio.timeout(DEADLINE):
         await client.ask("list it")
     written = json.loads((it.cwd / ".claude/settings.local.json").read_text())
@@ -169,7 +171,7 @@ async def test_a_rule_of_ones_own_is_taken_with_the_answer(desk: Setup) -> None:
     # B8
     it = await desk(reply(TOUCH), reply(bash("python3 -c 'print(6*7)'")), reply("Both."))
     rule = AddRules(rules=[PermissionRule(tool_name="Bash", rule_content="python3:*")])
-    handler = Handler(Allow(updates=[rule]))
+    handler = Handler(WithUpdates(Allow(), updates=[rule]))
     client = await it.client(on_permission=handler)
     async with asyncio.timeout(DEADLINE):
         await client.ask("make them")
@@ -181,7 +183,7 @@ async def test_a_rule_for_a_command_that_writes_holds_on_the_newest_cli_only(des
     # B34
     it = await desk(reply(TOUCH), reply(bash("touch other")), reply("Both."))
     rule = AddRules(rules=[PermissionRule(tool_name="Bash", rule_content="touch:*")])
-    handler = Handler(Allow(updates=[rule]))
+    handler = Handler(WithUpdates(Allow(), updates=[rule]))
     client = await it.client(on_permission=handler)
     async with asyncio.timeout(DEADLINE):
         await client.ask("make them")
@@ -197,7 +199,7 @@ async def test_an_answer_can_switch_the_mode_in_the_same_moment(
     note = tmp_path / "project/note.txt"
     write = call("Write", file_path=str(note), content="noted")
     it = await desk(reply(TOUCH), reply(write), reply("Both."))
-    handler = Handler(Allow(mode="acceptEdits"))
+    handler = Handler(WithUpdates(Allow(), mode="acceptEdits"))
     client = await it.client(on_permission=handler)
     async with asyncio.timeout(DEADLINE):
         await client.ask("make them")
@@ -258,8 +260,8 @@ async def test_a_handler_that_gave_up_denies(desk: Setup) -> None:
 
 async def test_what_is_no_answer_to_a_tool_denies_it(desk: Setup) -> None:
     # B3, B7
-    wrong = [None, "yes", True, Skip(), Answers({}), ApprovePlan(), RejectPlan()]
-    unwritable = Allow(updated_input={"command": "touch made", "why": object()})
+    wrong = [None, "yes", True, Skip(), Choose({}), ApprovePlan(), RejectPlan()]
+    unwritable = Allow(input={"command": "touch made", "why": object()})
     it = await desk(*[reply(TOUCH) for _ in (*wrong, unwritable)], reply("Then not."))
     client = await it.client(on_permission=Handler(*wrong, unwritable, Allow()))
     async with asyncio.timeout(DEADLINE):
@@ -390,9 +392,12 @@ async def test_no_control_request_sets_bypass_mode_unless_it_was_opened(desk: Se
 @pytest.mark.parametrize(
     "answer",
     [
-        pytest.param(Allow(mode=BYPASS), id="mode"),
-        pytest.param(Allow(updates=[TO_BYPASS]), id="update"),
-        pytest.param(Allow(updates=[UnknownUpdate({"type": "x", "mode": BYPASS})]), id="unknown"),
+        pytest.param(WithUpdates(Allow(), mode=BYPASS), id="mode"),
+        pytest.param(WithUpdates(Allow(), updates=[TO_BYPASS]), id="update"),
+        pytest.param(
+            WithUpdates(Allow(), updates=[UnknownUpdate({"type": "x", "mode": BYPASS})]),
+            id="unknown",
+        ),
     ],
 )
 async def test_no_answer_sets_bypass_mode_unless_it_was_opened(desk: Setup, answer: Allow) -> None:

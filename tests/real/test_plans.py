@@ -101,7 +101,7 @@ async def test_the_model_works_by_the_plan_as_the_person_edited_it(desk: Setup) 
     # B28: 2.1.37 would drop the edit, so there the model is asked to take the edited plan.
     it = await desk(computed(write_plan), EXIT, computed(_again), reply("Leapt."))
     edited = "# Plan\n\n1. Look twice\n"
-    on_plan = Handler(ApprovePlan(edited=edited), ApprovePlan())
+    on_plan = Handler(ApprovePlan(plan=edited), ApprovePlan())
     client = await it.client(on_plan=on_plan, permission_mode="plan")
     async with asyncio.timeout(DEADLINE):
         turn = await client.ask("plan it")

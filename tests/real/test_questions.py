@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from pilothouse import Allow, Answers, Deny, QuestionRequest, Skip
+from pilothouse import Allow, Choose, Deny, QuestionRequest, Skip
 from pilothouse_sim.scenario import reply, tool
 from tests.questions import COLOUR, TOPPINGS
 from tests.real.answering import Handler, results
@@ -25,7 +25,7 @@ async def asked(desk: Setup, answer: Any, *questions: Any, **options: Any) -> tu
 
 async def test_the_model_reads_the_label_that_was_chosen(desk: Setup) -> None:
     # B21, B22
-    it, handler = await asked(desk, Answers({"Which colour?": "Blue"}), COLOUR)
+    it, handler = await asked(desk, Choose({"Which colour?": "Blue"}), COLOUR)
     [request] = handler.requests
     assert isinstance(request, QuestionRequest)
     [question] = request.questions
@@ -40,7 +40,7 @@ async def test_the_model_reads_the_label_that_was_chosen(desk: Setup) -> None:
 
 async def test_several_labels_and_several_questions_have_one_answer(desk: Setup) -> None:
     # B22, B23
-    answer = Answers({"Which toppings?": ["Ham", "Olives"], "Which colour?": "Red"})
+    answer = Choose({"Which toppings?": ["Ham", "Olives"], "Which colour?": "Red"})
     it, handler = await asked(desk, answer, COLOUR, TOPPINGS)
     assert [question.multi_select for question in handler.requests[0].questions] == [False, True]
     told = results(it)[0]
@@ -50,13 +50,13 @@ async def test_several_labels_and_several_questions_have_one_answer(desk: Setup)
 
 async def test_free_text_is_an_answer(desk: Setup) -> None:
     # B23
-    it, _ = await asked(desk, Answers({"Which colour?": "the grey of fog"}), COLOUR)
+    it, _ = await asked(desk, Choose({"Which colour?": "the grey of fog"}), COLOUR)
     assert '"Which colour?"="the grey of fog"' in results(it)[0]
 
 
 async def test_notes_reach_the_model(desk: Setup) -> None:
     # B23, B36: 2.1.37 drops `annotations`, so there they are part of the answer.
-    answer = Answers({"Which colour?": "Red"}, notes={"Which colour?": "but not too bright"})
+    answer = Choose({"Which colour?": "Red"}, notes={"Which colour?": "but not too bright"})
     it, _ = await asked(desk, answer, COLOUR)
     told = results(it)[0]
     assert '"Which colour?"="Red' in told
@@ -67,7 +67,7 @@ async def test_the_oldest_cli_drops_notes_that_stand_beside_the_answers(desk: Se
     # B36
     question = "Which colour?"
     beside = {"answers": {question: "Red"}, "annotations": {question: {"notes": "but dark"}}}
-    edit = Handler(lambda request: Allow(updated_input={**request.input, **beside}))
+    edit = Handler(lambda request: Allow(input={**request.input, **beside}))
     it, _ = await asked(desk, None, COLOUR, on_question=edit)
     assert '"Which colour?"="Red"' in results(it)[0]
     assert ("but dark" in results(it)[0]) == (it.version != "2.1.37")
@@ -87,7 +87,7 @@ async def test_the_model_reads_why_its_question_was_refused(desk: Setup) -> None
 
 async def test_without_a_handler_of_their_own_questions_go_to_on_permission(desk: Setup) -> None:
     # B21
-    handler = Handler(Answers({"Which colour?": "Blue"}))
+    handler = Handler(Choose({"Which colour?": "Blue"}))
     it, unused = await asked(desk, None, COLOUR, on_question=None, on_permission=handler)
     assert unused.requests == []
     assert isinstance(handler.requests[0], QuestionRequest)
@@ -96,7 +96,7 @@ async def test_without_a_handler_of_their_own_questions_go_to_on_permission(desk
 
 async def test_questions_are_asked_even_where_the_tool_is_allowed(desk: Setup) -> None:
     # B24
-    answer = Answers({"Which colour?": "Blue"})
+    answer = Choose({"Which colour?": "Blue"})
     it, handler = await asked(desk, answer, COLOUR, allowed_tools=["AskUserQuestion"])
     assert len(handler.requests) == 1
     assert '"Which colour?"="Blue"' in results(it)[0]

@@ -178,7 +178,7 @@ async def test_a_remembered_tool_of_ours_is_not_asked_about_again(desk: Setup) -
         reply(call("mcp__ship__chart", place="Brest")),
         reply("Aye."),
     )
-    handler = Handler(Allow(remember=True))
+    handler = Handler(Allow(always=True))
     client = await it.client(mcp_servers={"ship": SHIP}, on_permission=handler)
     async with asyncio.timeout(DEADLINE):
         await client.ask("do it")

@@ -1,7 +1,12 @@
-"""What a person, a policy or a face may answer to a question. Plain data, the same everywhere."""
+"""What a person, a policy, a face or a handler may answer to a question. Plain data.
+
+The same classes everywhere: a handler of the library returns them, an engine is given them, the
+journal keeps them, and over HTTP they are JSON whose `kind` names them.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
@@ -24,7 +29,7 @@ __all__ = [
 ]
 
 
-class _Answer(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+class _Answer(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
     """One way to answer; `kind` names it on the wire."""
 
 
@@ -37,7 +42,7 @@ class Allow(_Answer, frozen=True, tag="allow"):
 
 
 class Deny(_Answer, frozen=True, tag="deny"):
-    """No. The model reads the reason; `stop` ends its turn as well."""
+    """No. The model reads the reason, or a usual one if it is empty; `stop` ends its turn."""
 
     reason: str = ""
     stop: bool = False
@@ -46,8 +51,8 @@ class Deny(_Answer, frozen=True, tag="deny"):
 class Choose(_Answer, frozen=True, tag="choose"):
     """Answers to the model's questions: text of the question -> a label, labels, or free text."""
 
-    answers: dict[str, str | list[str]]
-    notes: dict[str, str] = field(default_factory=dict[str, str])
+    answers: Mapping[str, str | Sequence[str]]
+    notes: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
 class Skip(_Answer, frozen=True, tag="skip"):
@@ -62,7 +67,10 @@ class ApprovePlan(_Answer, frozen=True, tag="approve_plan"):
 
 
 class RevisePlan(_Answer, frozen=True, tag="revise_plan"):
-    """Not yet: the model reads the feedback and plans again. Images follow as a message."""
+    """Not yet: the model reads the feedback and plans again.
+
+    Images follow as a message, which only an engine can send.
+    """
 
     feedback: str
     images: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])

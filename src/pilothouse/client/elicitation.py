@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any
 
+from pilothouse.api.answers import Decline, Dismiss, Fill
 from pilothouse.protocol.control import Elicitation, RequestUserDialog
 from pilothouse.protocol.wire import JsonObject
 
-__all__ = ["Dialog", "DialogAnswer", "ElicitationAnswer", "ElicitationRequest"]
+__all__ = [
+    "Dialog",
+    "DialogAnswer",
+    "ElicitationAnswer",
+    "ElicitationRequest",
+    "elicitation_payload",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,17 +38,21 @@ class ElicitationRequest:
         return self.request.requested_schema or {}
 
 
-@dataclass(frozen=True, slots=True)
-class ElicitationAnswer:
-    """`accept` with content, `decline` (no), or `cancel` (dismissed without a choice)."""
+ElicitationAnswer = Fill | Decline | Dismiss
+"""What a handler may return: the values, a no, or neither."""
 
-    action: Literal["accept", "decline", "cancel"]
-    content: JsonObject = field(default_factory=dict[str, Any])
 
-    def payload(self) -> JsonObject:
-        if self.action == "accept":
-            return {"action": "accept", "content": self.content}
-        return {"action": self.action}
+def elicitation_payload(answer: object) -> JsonObject:
+    """The answer as the CLI takes it. What is no answer to an MCP server raises TypeError."""
+    match answer:
+        case Fill(content=content):
+            return {"action": "accept", "content": content}
+        case Decline():
+            return {"action": "decline"}
+        case Dismiss():
+            return {"action": "cancel"}
+        case _:
+            raise TypeError(f"{type(answer).__name__} is no answer to an MCP server")
 
 
 @dataclass(frozen=True, slots=True)

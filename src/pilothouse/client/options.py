@@ -14,7 +14,7 @@ from pilothouse.transport.base import LONGEST_LINE
 if TYPE_CHECKING:
     from .elicitation import Dialog, DialogAnswer, ElicitationAnswer, ElicitationRequest
     from .hooks import Hooks
-    from .permissions import Answer, PermissionRequest, PlanRequest, QuestionRequest
+    from .permissions import HandlerAnswer, PermissionRequest, PlanRequest, QuestionRequest
     from .tools import ToolServer
 
 __all__ = ["Effort", "Options", "SettingSource"]
@@ -22,9 +22,9 @@ __all__ = ["Effort", "Options", "SettingSource"]
 Effort = Literal["low", "medium", "high", "xhigh", "max"]
 SettingSource = Literal["user", "project", "local"]
 
-PermissionHandler = Callable[["PermissionRequest"], Awaitable["Answer"]]
-QuestionHandler = Callable[["QuestionRequest"], Awaitable["Answer"]]
-PlanHandler = Callable[["PlanRequest"], Awaitable["Answer"]]
+PermissionHandler = Callable[["PermissionRequest"], Awaitable["HandlerAnswer"]]
+QuestionHandler = Callable[["QuestionRequest"], Awaitable["HandlerAnswer"]]
+PlanHandler = Callable[["PlanRequest"], Awaitable["HandlerAnswer"]]
 ElicitationHandler = Callable[["ElicitationRequest"], Awaitable["ElicitationAnswer"]]
 DialogHandler = Callable[["Dialog"], Awaitable["DialogAnswer"]]
 

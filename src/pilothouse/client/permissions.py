@@ -1,17 +1,26 @@
 """What the CLI asks a person about tools, plans and questions, and the answers there are.
 
-A handler gets a `ToolRequest`, a `QuestionRequest` or a `PlanRequest` and returns an answer;
-`settle` turns that into the one form every supported CLI accepts.
+A handler gets a `ToolRequest`, a `QuestionRequest` or a `PlanRequest` and returns an answer, one of
+`pilothouse.api.answers`; `settle` turns that into the one form every supported CLI accepts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 import msgspec
 
+from pilothouse.api.answers import (
+    Allow,
+    ApprovePlan,
+    Choose,
+    Deny,
+    RejectPlan,
+    RevisePlan,
+    Skip,
+)
 from pilothouse.protocol import (
     AddRules,
     CanUseTool,
@@ -26,21 +35,16 @@ from pilothouse.protocol import (
 from pilothouse.protocol.wire import JsonObject, Record, convert, encode_json
 
 __all__ = [
-    "Allow",
-    "Answer",
-    "Answers",
-    "ApprovePlan",
     "Choice",
-    "Deny",
+    "HandlerAnswer",
     "PermissionRequest",
     "PlanRequest",
     "Question",
     "QuestionRequest",
-    "RejectPlan",
     "Remembered",
-    "RevisePlan",
-    "Skip",
     "ToolRequest",
+    "WithUpdates",
+    "as_request",
     "settle",
 ]
 
@@ -50,6 +54,8 @@ MOST_QUESTIONS = 100
 SPECIAL_REASONS = frozenset({"hook", "rule", "safetyCheck"})
 """Why a CLI asks about what was allowed before; such an ask is always a person's."""
 EXIT_PLAN_MODE = "ExitPlanMode"
+DENIED = "The user does not want this tool to be used."
+REJECTED = "The user rejected the plan."
 
 
 # What is asked
@@ -153,63 +159,18 @@ def as_request(request_id: str, request: CanUseTool) -> PermissionRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class Allow:
-    """Yes, perhaps with an edited input, perhaps to be remembered."""
+class WithUpdates:
+    """A yes, and with it changes of what the CLI asks about, in the same moment."""
 
-    updated_input: JsonObject | None = None
-    remember: bool | PermissionDestination = False
-    """True: not asked again in this session. A destination writes the CLI's settings there."""
+    answer: Allow | ApprovePlan
     updates: Sequence[PermissionUpdate] = ()
     mode: PermissionMode | None = None
-    """The permission mode from here on, switched in the same moment."""
+    """The permission mode from here on."""
 
 
-@dataclass(frozen=True, slots=True)
-class Deny:
-    """No. The model reads the reason; `stop` ends its turn instead."""
-
-    reason: str = "The user does not want this tool to be used."
-    stop: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Answers:
-    """Question text -> a label, several labels, or free text; notes by question text."""
-
-    answers: Mapping[str, str | Sequence[str]]
-    notes: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
-@dataclass(frozen=True, slots=True)
-class Skip:
-    """The questions stay unanswered; the model goes on without."""
-
-
-@dataclass(frozen=True, slots=True)
-class ApprovePlan:
-    """Yes. `edited` replaces the plan's text; `mode` is the mode to work in."""
-
-    edited: str | None = None
-    mode: PermissionMode | None = None
-    updates: Sequence[PermissionUpdate] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class RevisePlan:
-    """Not yet: the model reads the feedback and plans again."""
-
-    feedback: str
-
-
-@dataclass(frozen=True, slots=True)
-class RejectPlan:
-    """No. `stop` ends the turn."""
-
-    reason: str = "The user rejected the plan."
-    stop: bool = False
-
-
-Answer = Allow | Deny | Answers | Skip | ApprovePlan | RevisePlan | RejectPlan
+HandlerAnswer = Allow | Deny | Choose | Skip | ApprovePlan | RevisePlan | RejectPlan | WithUpdates
+"""What a handler of the caller's may return."""
+_PLAIN = WithUpdates(Allow())
 
 
 # From answer to wire
@@ -217,7 +178,7 @@ Answer = Allow | Deny | Answers | Skip | ApprovePlan | RevisePlan | RejectPlan
 
 def settle(
     request: PermissionRequest,
-    answer: Answer,
+    answer: HandlerAnswer,
     *,
     edits_plans: bool = True,
     passes_notes: bool = True,
@@ -228,32 +189,38 @@ def settle(
     question without its `questions`. A denial always has a message for the same reason.
     An answer that does not belong to the request raises TypeError: it must not become a yes.
     """
-    _check_kind(request, answer)
-    match answer:
-        case Allow():
-            given = request.input if answer.updated_input is None else answer.updated_input
-            return _allow(given, [*answer.updates, *_remembered(request, answer)], answer.mode)
-        case Deny(reason, stop) | RejectPlan(reason, stop):
+    more, given = (answer, answer.answer) if isinstance(answer, WithUpdates) else (_PLAIN, answer)
+    _check_kind(request, given)
+    match given:
+        case Allow(input=edited):
+            updates = [*more.updates, *_remembered(request, given)]
+            return _allow(request.input if edited is None else edited, updates, more.mode)
+        case Deny(reason=reason, stop=stop):
             return _deny(reason, stop=stop)
-        case Answers():
-            return _allow(_answered(request.input, answer, passes_notes=passes_notes))
+        case RejectPlan(reason=reason, stop=stop):
+            return _deny(reason, REJECTED, stop=stop)
+        case Choose():
+            return _allow(_answered(request.input, given, passes_notes=passes_notes))
         case Skip():
             # Allowed without answers, 2.1.119 and older say that there are some.
             return _deny("The user did not answer the questions.")
-        case ApprovePlan():
-            return _approve(request, answer, edits_plans=edits_plans)
-        case RevisePlan(feedback):
+        case ApprovePlan(mode=mode):
+            wanted = WithUpdates(given, more.updates, more.mode or mode)
+            return _approve(request, given.plan, wanted, edits_plans=edits_plans)
+        case RevisePlan(feedback=feedback):
             return _deny(feedback)
 
 
 def _check_kind(request: PermissionRequest, answer: Any) -> None:
     fitting: tuple[type, ...] = (Allow, Deny)
     if isinstance(request, QuestionRequest):
-        fitting += (Answers, Skip)
+        fitting += (Choose, Skip)
     elif isinstance(request, PlanRequest):
         fitting += (ApprovePlan, RevisePlan, RejectPlan)
     if not isinstance(answer, fitting):
         raise TypeError(f"{type(answer).__name__} is no answer to {request.tool_name}")
+    if isinstance(answer, RevisePlan) and answer.images:
+        raise TypeError("images cannot go with an answer; send them as a prompt")
 
 
 def _allow(
@@ -265,11 +232,11 @@ def _allow(
     return PermissionAllow(updated_input=given, updated_permissions=every or msgspec.UNSET)
 
 
-def _deny(message: str, *, stop: bool = False) -> PermissionDeny:
-    return PermissionDeny(message=message.strip() or Deny().reason, interrupt=stop)
+def _deny(message: str, usual: str = DENIED, *, stop: bool = False) -> PermissionDeny:
+    return PermissionDeny(message=message.strip() or usual, interrupt=stop)
 
 
-def _answered(given: JsonObject, answer: Answers, *, passes_notes: bool) -> JsonObject:
+def _answered(given: JsonObject, answer: Choose, *, passes_notes: bool) -> JsonObject:
     # Several labels travel as one string: "Ham, Olives".
     answers = {
         question: chosen if isinstance(chosen, str) else ", ".join(chosen)
@@ -286,13 +253,13 @@ def _answered(given: JsonObject, answer: Answers, *, passes_notes: bool) -> Json
 
 
 def _approve(
-    request: PermissionRequest, answer: ApprovePlan, *, edits_plans: bool
+    request: PermissionRequest, edited: str | None, more: WithUpdates, *, edits_plans: bool
 ) -> PermissionAllow | PermissionDeny:
-    if answer.edited is None:
-        return _allow(request.input, answer.updates, answer.mode)
+    if edited is None:
+        return _allow(request.input, more.updates, more.mode)
     if edits_plans:
-        return _allow({**request.input, "plan": answer.edited}, answer.updates, answer.mode)
-    return _deny(f"The user edited the plan. Use this plan instead:\n\n{answer.edited}")
+        return _allow({**request.input, "plan": edited}, more.updates, more.mode)
+    return _deny(f"The user edited the plan. Use this plan instead:\n\n{edited}")
 
 
 def _remembered(request: PermissionRequest, answer: Allow) -> list[PermissionUpdate]:
@@ -301,12 +268,12 @@ def _remembered(request: PermissionRequest, answer: Allow) -> list[PermissionUpd
     Its suggestions are alternatives, the widest of them among them: a Bash command may come with
     its own rule and with a switch to acceptEdits.
     """
-    if answer.remember is False or request.request.suppress_always_allow_rule:
+    if answer.always is False or request.request.suppress_always_allow_rule:
         return []
-    destination = "session" if answer.remember is True else answer.remember
-    if answer.updated_input not in (None, request.input):
+    destination = "session" if answer.always is True else answer.always
+    if answer.input not in (None, request.input):
         # The suggestions are about the input as it was, which has not been allowed.
-        return _own_rules(request.tool_name, answer.updated_input or {}, destination)
+        return _own_rules(request.tool_name, answer.input or {}, destination)
     rules = [u for u in request.suggestions if isinstance(u, AddRules) and u.behavior == "allow"]
     modes = [u for u in request.suggestions if isinstance(u, SetMode)]
     if rules:
@@ -339,9 +306,11 @@ class Remembered:
     def __init__(self) -> None:
         self._calls: set[bytes] = set()
 
-    def note(self, request: PermissionRequest, answer: Answer) -> None:
-        if isinstance(answer, Allow) and answer.remember is not False:
-            given = request.input if answer.updated_input is None else answer.updated_input
+    def note(self, request: PermissionRequest, answer: HandlerAnswer) -> None:
+        if isinstance(answer, WithUpdates):
+            answer = answer.answer
+        if isinstance(answer, Allow) and answer.always is not False:
+            given = request.input if answer.input is None else answer.input
             self._calls.add(_call(request.tool_name, given))
 
     def covers(self, request: PermissionRequest) -> bool:

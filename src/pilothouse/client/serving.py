@@ -7,6 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from pilothouse.api.answers import Allow, Deny
 from pilothouse.errors import BypassNotAllowed
 from pilothouse.protocol import (
     CanUseTool,
@@ -22,13 +23,11 @@ from pilothouse.protocol.wire import JsonObject
 from .bypass import BypassGate
 from .cancellation import is_being_cancelled
 from .channel import Refusal
-from .elicitation import Dialog, ElicitationRequest
+from .elicitation import Dialog, ElicitationRequest, elicitation_payload
 from .hooks import HookFailed, Spawn, refused_output
 from .options import Options
 from .permissions import (
-    Allow,
-    Answer,
-    Deny,
+    HandlerAnswer,
     PermissionRequest,
     PlanRequest,
     QuestionRequest,
@@ -102,7 +101,7 @@ class Server:
         self._remembered.note(request, answer)
         return result
 
-    async def _answer(self, request: PermissionRequest) -> Answer:
+    async def _answer(self, request: PermissionRequest) -> HandlerAnswer:
         """What the handler for it says; one that fails denies, with the reason."""
         try:
             asking = self._asking(request)
@@ -115,7 +114,7 @@ class Server:
             log.exception("the handler for %s failed; denied", request.tool_name)
             return Deny(f"The permission handler failed: {type(error).__name__}: {error}")
 
-    def _asking(self, request: PermissionRequest) -> Awaitable[Answer] | None:
+    def _asking(self, request: PermissionRequest) -> Awaitable[HandlerAnswer] | None:
         options = self._options
         if isinstance(request, QuestionRequest) and options.on_question is not None:
             return options.on_question(request)
@@ -148,7 +147,7 @@ class Server:
     async def _elicitation(self, request: ElicitationRequest) -> JsonObject:
         if self._options.on_elicitation is None:
             return {"action": "decline"}
-        return (await self._options.on_elicitation(request)).payload()
+        return elicitation_payload(await self._options.on_elicitation(request))
 
     async def _dialog(self, dialog: Dialog) -> JsonObject | None:
         # A kind we did not declare belongs to another host: silence, not a refusal.

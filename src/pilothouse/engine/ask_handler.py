@@ -17,8 +17,7 @@ from pilothouse.api.answers import Allow, Answer, Decline, Deny
 from pilothouse.api.questions import Question
 from pilothouse.api.records import QuestionClosed, QuestionOpened, RulesKept
 from pilothouse.client.elicitation import ElicitationAnswer, ElicitationRequest
-from pilothouse.client.permissions import Answer as ClientAnswer
-from pilothouse.client.permissions import PermissionRequest
+from pilothouse.client.permissions import HandlerAnswer, PermissionRequest
 from pilothouse.errors import BypassNotAllowed
 
 from .policy import Ask, Decision, PolicyFile
@@ -71,7 +70,7 @@ class AskHandler:
 
     async def permission(
         self, request: PermissionRequest, *, cwd: str | None = None, label: str | None = None
-    ) -> ClientAnswer:
+    ) -> HandlerAnswer:
         """May this tool run, is this plan right, which option?
 
         `cwd` and `label` are those of a CLI that is not the engine's.

@@ -132,8 +132,8 @@ def test_a_yes_as_the_cli_gets_it(
     ("request_", "answer", "message", "stops"),
     [
         (bash(), Deny(reason="Too late."), "Too late.", False),
-        (bash(), Deny(reason=" "), client.Deny().reason, False),
-        (bash(), Deny(stop=True), client.Deny().reason, True),
+        (bash(), Deny(reason=" "), client.DENIED, False),
+        (bash(), Deny(stop=True), client.DENIED, True),
         (asked(COLOUR), Skip(), "The user did not answer the questions.", False),
         (asked(COLOUR), Deny(reason="Guess.", stop=True), "Guess.", True),
         (PROMPTED, RevisePlan(feedback="Look first."), "Look first.", False),
@@ -144,7 +144,7 @@ def test_a_yes_as_the_cli_gets_it(
             False,
         ),
         (PROMPTED, RejectPlan(reason="Too far."), "Too far.", False),
-        (PROMPTED, RejectPlan(stop=True), client.RejectPlan().reason, True),
+        (PROMPTED, RejectPlan(stop=True), client.REJECTED, True),
         (PROMPTED, Deny(reason="No."), "No.", False),
         (PROMPTED, ClearContext(), "The user implements the plan in a new session.", True),
         (plan_request(), Deny(reason="Which plan?"), "Which plan?", False),
@@ -193,11 +193,11 @@ def test_the_model_gets_its_own_words_back_which_people_saw_escaped() -> None:
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        (Fill(content={"day": "Monday"}), ElicitationAnswer("accept", {"day": "Monday"})),
-        (Fill(), ElicitationAnswer("accept")),
-        (Decline(), ElicitationAnswer("decline")),
-        (Deny(reason="Expired."), ElicitationAnswer("decline")),
-        (Dismiss(), ElicitationAnswer("cancel")),
+        (Fill(content={"day": "Monday"}), Fill({"day": "Monday"})),
+        (Fill(), Fill()),
+        (Decline(), Decline()),
+        (Deny(reason="Expired."), Decline()),
+        (Dismiss(), Dismiss()),
     ],
 )
 def test_an_answer_as_an_mcp_server_gets_it(answer: Answer, expected: ElicitationAnswer) -> None:

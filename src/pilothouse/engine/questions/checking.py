@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import assert_never
 
 from pilothouse.api.answers import (
@@ -159,8 +160,8 @@ def _wrong_choice(question: Question, answer: Choose) -> list[str]:
     return wrong
 
 
-def _wrong_value(asked: Posed, value: str | list[str]) -> list[str]:
-    if isinstance(value, list) and not asked.multi_select:
+def _wrong_value(asked: Posed, value: str | Sequence[str]) -> list[str]:
+    if not isinstance(value, str) and not asked.multi_select:
         return [f"the question {asked.question!r} takes one choice, not a list"]
     labels = [value] if isinstance(value, str) else value
     if not labels or not all(label.strip() for label in labels):

@@ -9,7 +9,7 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 
 import msgspec
 
-from pilothouse.api.answers import Answer
+from pilothouse.api.answers import Allow, Answer
 from pilothouse.api.questions import Option, Posed, Question, Way
 from pilothouse.api.records import QuestionClosed, QuestionDecided
 from pilothouse.client import permissions as client
@@ -280,7 +280,7 @@ def _remembered(
     request: PermissionRequest, destination: PermissionDestination
 ) -> list[PermissionUpdate]:
     """Just what the client would send for this answer."""
-    sent = settle(request, client.Allow(remember=destination))
+    sent = settle(request, Allow(always=destination))
     if not isinstance(sent, PermissionAllow) or not isinstance(sent.updated_permissions, list):
         return []
     return sent.updated_permissions

@@ -1,4 +1,4 @@
-"""From our answers to what the client's handlers return."""
+"""Answers as the client's handlers return them: with the words, rules and modes of the request."""
 
 from __future__ import annotations
 
@@ -18,9 +18,16 @@ from pilothouse.api.answers import (
     RevisePlan,
     Skip,
 )
-from pilothouse.client import permissions as client
 from pilothouse.client.elicitation import ElicitationAnswer
-from pilothouse.client.permissions import PermissionRequest, PlanRequest, QuestionRequest
+from pilothouse.client.permissions import (
+    HandlerAnswer,
+    PermissionRequest,
+    PlanRequest,
+    QuestionRequest,
+    WithUpdates,
+    settle,
+)
+from pilothouse.client.permissions import Question as Posed
 from pilothouse.protocol import AddRules, PermissionAllow, PermissionRule
 
 from . import plan
@@ -28,36 +35,31 @@ from .describing import escape
 
 __all__ = ["elicited", "session_rules", "settled"]
 
+IMAGES_FOLLOW = "The user's feedback follows as images."
 
-def settled(request: PermissionRequest, answer: Answer) -> client.Answer:
+
+def settled(request: PermissionRequest, answer: Answer) -> HandlerAnswer:
     """What the client's handler returns. An answer that does not belong raises TypeError."""
-    if isinstance(request, PlanRequest) and isinstance(answer, Allow):
-        return _allowed_plan(request)
     match answer:
-        case Allow(input=given, always=always):
-            return client.Allow(updated_input=given, remember=always)
-        case Deny(reason=reason, stop=stop):
-            return client.Deny(_or(reason, client.Deny().reason), stop=stop)
+        case Allow() if isinstance(request, PlanRequest):
+            return _allowed_plan(request)
         case Choose() if isinstance(request, QuestionRequest):
             return _chosen(request, answer)
-        case Skip():
-            return client.Skip()
-        case ApprovePlan(mode=mode, plan=text) if isinstance(request, PlanRequest):
-            rules = plan.rules(request.allowed_prompts)
-            return client.ApprovePlan(edited=text, mode=mode, updates=rules)
+        case ApprovePlan() if isinstance(request, PlanRequest):
+            return _with_rules(request, answer)
         case RevisePlan(feedback=feedback):
-            return client.RevisePlan(_or(feedback, "The user's feedback follows as images."))
-        case RejectPlan(reason=reason, stop=stop):
-            return client.RejectPlan(_or(reason, client.RejectPlan().reason), stop=stop)
+            return RevisePlan(feedback if feedback.strip() else IMAGES_FOLLOW)
         case ClearContext():
-            return client.RejectPlan("The user implements the plan in a new session.", stop=True)
+            return RejectPlan("The user implements the plan in a new session.", stop=True)
+        case Allow() | Deny() | Skip() | RejectPlan():
+            return answer
         case _:
             raise TypeError(f"{type(answer).__name__} is no answer to {request.tool_name}")
 
 
-def session_rules(request: PermissionRequest, answer: client.Answer) -> list[str]:
+def session_rules(request: PermissionRequest, answer: HandlerAnswer) -> list[str]:
     """What the answer allows for the rest of the session, as the CLI's settings would have it."""
-    result = client.settle(request, answer)
+    result = settle(request, answer)
     if not isinstance(result, PermissionAllow) or not result.updated_permissions:
         return []
     return [
@@ -74,22 +76,24 @@ def _rule_text(rule: PermissionRule) -> str:
     return f"{rule.tool_name}({rule.rule_content})" if rule.rule_content else rule.tool_name
 
 
-def _or(text: str, default: str) -> str:
-    return text if text.strip() else default
-
-
-def _allowed_plan(request: PlanRequest) -> client.Answer:
+def _allowed_plan(request: PlanRequest) -> HandlerAnswer:
     if plan.has_plan(request.plan):
-        return client.ApprovePlan(updates=plan.rules(request.allowed_prompts))
-    return client.Allow(mode="default")
+        return _with_rules(request, ApprovePlan())
+    return WithUpdates(Allow(), mode="default")
 
 
-def _chosen(request: QuestionRequest, answer: Choose) -> client.Answers:
+def _with_rules(request: PlanRequest, answer: ApprovePlan) -> HandlerAnswer:
+    """The approval, and the rules that the plan asks for."""
+    rules = plan.rules(request.allowed_prompts)
+    return WithUpdates(answer, rules) if rules else answer
+
+
+def _chosen(request: QuestionRequest, answer: Choose) -> Choose:
     """The answers with the model's own words again, which faces see escaped."""
     words = {escape(each.question): each for each in request.questions}
     answers: dict[str, str | Sequence[str]] = {}
     for text, value in answer.answers.items():
-        asked = words.get(escape(text), client.Question(question=text))
+        asked = words.get(escape(text), Posed(question=text))
         labels = {escape(each.label): each.label for each in asked.options}
         one = isinstance(value, str)
         answers[asked.question] = (
@@ -100,17 +104,15 @@ def _chosen(request: QuestionRequest, answer: Choose) -> client.Answers:
         for text, note in answer.notes.items()
         if escape(text) in words
     }
-    return client.Answers(answers, notes)
+    return Choose(answers, notes)
 
 
 def elicited(answer: Answer) -> ElicitationAnswer:
     """What the client's handler for an MCP server's form or page returns."""
     match answer:
-        case Fill(content=content):
-            return ElicitationAnswer("accept", content)
-        case Decline() | Deny():
-            return ElicitationAnswer("decline")
-        case Dismiss():
-            return ElicitationAnswer("cancel")
+        case Fill() | Decline() | Dismiss():
+            return answer
+        case Deny():
+            return Decline()
         case _:
             raise TypeError(f"{type(answer).__name__} is no answer to an MCP server")
