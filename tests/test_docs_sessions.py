@@ -224,6 +224,12 @@ def test_every_verb_of_the_engine_is_told():
     assert [each for each in verbs if not is_documented(each, told)] == []
 
 
+@pytest.mark.parametrize("name", [SESSIONS, QUESTIONS])
+def test_sessions_need_nothing_but_the_public_names(name: str):
+    imported = re.findall(r"^from (pilothouse\S*) import", page(name), re.MULTILINE)
+    assert set(imported) == {"pilothouse"}
+
+
 def test_the_allowed_controls_are_listed():
     [paragraph] = [
         each for each in page(SESSIONS).split("\n\n") if each.startswith("`control` takes")

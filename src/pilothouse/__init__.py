@@ -40,6 +40,72 @@ if TYPE_CHECKING:
     from .api.answers import (
         Skip as Skip,
     )
+    from .api.engine import (
+        Engine as Engine,
+    )
+    from .api.events import (
+        Batch as Batch,
+    )
+    from .api.events import (
+        Event as Event,
+    )
+    from .api.events import (
+        Gap as Gap,
+    )
+    from .api.questions import (
+        Answered as Answered,
+    )
+    from .api.records import (
+        QuestionClosed as QuestionClosed,
+    )
+    from .api.records import (
+        QuestionOpened as QuestionOpened,
+    )
+    from .api.records import (
+        TurnEnded as TurnEnded,
+    )
+    from .api.records import (
+        decode_record as decode_record,
+    )
+    from .api.requests import (
+        Caps as Caps,
+    )
+    from .api.requests import (
+        Fork as Fork,
+    )
+    from .api.requests import (
+        Say as Say,
+    )
+    from .api.requests import (
+        SessionOptions as SessionOptions,
+    )
+    from .api.requests import (
+        Start as Start,
+    )
+    from .api.results import (
+        CostReport as CostReport,
+    )
+    from .api.results import (
+        Health as Health,
+    )
+    from .api.results import (
+        Interrupted as Interrupted,
+    )
+    from .api.results import (
+        Said as Said,
+    )
+    from .api.results import (
+        Started as Started,
+    )
+    from .api.results import (
+        Stopped as Stopped,
+    )
+    from .api.statuses import (
+        Listing as Listing,
+    )
+    from .api.statuses import (
+        Status as Status,
+    )
     from .client.client import (
         Client as Client,
     )
@@ -151,8 +217,17 @@ if TYPE_CHECKING:
     from .client.turns import (
         WaitingOn as WaitingOn,
     )
+    from .engine.engine import (
+        SessionEngine as SessionEngine,
+    )
+    from .errors import (
+        AnswerRefused as AnswerRefused,
+    )
     from .errors import (
         BypassNotAllowed as BypassNotAllowed,
+    )
+    from .errors import (
+        CapReached as CapReached,
     )
     from .errors import (
         CLINotFound as CLINotFound,
@@ -164,7 +239,13 @@ if TYPE_CHECKING:
         ControlError as ControlError,
     )
     from .errors import (
+        ControlRefused as ControlRefused,
+    )
+    from .errors import (
         ControlTimeout as ControlTimeout,
+    )
+    from .errors import (
+        DirectoryRefused as DirectoryRefused,
     )
     from .errors import (
         HookFailed as HookFailed,
@@ -173,16 +254,67 @@ if TYPE_CHECKING:
         InvalidOption as InvalidOption,
     )
     from .errors import (
+        JournalError as JournalError,
+    )
+    from .errors import (
+        JournalInUse as JournalInUse,
+    )
+    from .errors import (
+        JournalTooNew as JournalTooNew,
+    )
+    from .errors import (
+        KeyReused as KeyReused,
+    )
+    from .errors import (
+        NotNow as NotNow,
+    )
+    from .errors import (
         PilothouseError as PilothouseError,
     )
     from .errors import (
+        PolicyError as PolicyError,
+    )
+    from .errors import (
+        QuestionSettled as QuestionSettled,
+    )
+    from .errors import (
+        Refused as Refused,
+    )
+    from .errors import (
+        ServerError as ServerError,
+    )
+    from .errors import (
         SessionEnded as SessionEnded,
+    )
+    from .errors import (
+        SessionTaken as SessionTaken,
+    )
+    from .errors import (
+        SettingError as SettingError,
+    )
+    from .errors import (
+        TooManySessions as TooManySessions,
+    )
+    from .errors import (
+        UnknownPrompt as UnknownPrompt,
+    )
+    from .errors import (
+        UnknownQuestion as UnknownQuestion,
+    )
+    from .errors import (
+        UnknownRunner as UnknownRunner,
+    )
+    from .errors import (
+        UnknownSession as UnknownSession,
     )
     from .errors import (
         Unsupported as Unsupported,
     )
     from .errors import (
         UsageError as UsageError,
+    )
+    from .journal.sqlite import (
+        SqliteJournal as SqliteJournal,
     )
     from .protocol import (
         AssistantMessage as AssistantMessage,
@@ -226,56 +358,108 @@ if TYPE_CHECKING:
     from .protocol import (
         UserMessage as UserMessage,
     )
+    from .remote import (
+        RemoteEngine as RemoteEngine,
+    )
+    from .server.background import (
+        connect as connect,
+    )
+    from .settings import (
+        Settings as Settings,
+    )
+    from .settings import (
+        load as load_settings,
+    )
 
 __all__ = [
     "Allow",
+    "AnswerRefused",
+    "Answered",
     "ApprovePlan",
     "AssistantMessage",
     "BackgroundTask",
+    "Batch",
     "BypassNotAllowed",
     "CLINotFound",
     "CLINotStarted",
+    "CapReached",
+    "Caps",
     "Choice",
     "Choose",
     "ClearContext",
     "Client",
     "ClientEvent",
     "ControlError",
+    "ControlRefused",
     "ControlTimeout",
+    "CostReport",
     "Decline",
     "Deny",
     "Dialog",
     "DialogAnswer",
+    "DirectoryRefused",
     "Dismiss",
     "ElicitationAnswer",
     "ElicitationRequest",
+    "Engine",
+    "Event",
     "Fill",
+    "Fork",
+    "Gap",
+    "Health",
     "HookContext",
     "HookFailed",
     "Hooks",
     "Image",
     "InitMessage",
+    "Interrupted",
     "InvalidOption",
+    "JournalError",
+    "JournalInUse",
+    "JournalTooNew",
+    "KeyReused",
     "LineRejected",
+    "Listing",
     "Message",
+    "NotNow",
     "Options",
     "PermissionMode",
     "PermissionRequest",
     "PilothouseError",
     "PlanRequest",
+    "PolicyError",
     "Prompt",
     "Question",
+    "QuestionClosed",
+    "QuestionOpened",
     "QuestionRequest",
+    "QuestionSettled",
+    "Refused",
     "RejectPlan",
+    "RemoteEngine",
     "ResultMessage",
     "RevisePlan",
+    "Said",
+    "Say",
+    "ServerError",
     "SessionEnded",
+    "SessionEngine",
+    "SessionOptions",
+    "SessionTaken",
+    "SettingError",
+    "Settings",
     "Skip",
+    "SqliteJournal",
     "Stalled",
+    "Start",
+    "Started",
+    "Status",
+    "Stopped",
     "StreamEvent",
     "SystemMessage",
     "TextBlock",
     "ThinkingBlock",
+    "TooManySessions",
     "ToolAnnotations",
     "ToolContext",
     "ToolRequest",
@@ -284,7 +468,12 @@ __all__ = [
     "ToolServer",
     "ToolUseBlock",
     "Turn",
+    "TurnEnded",
     "UnknownMessage",
+    "UnknownPrompt",
+    "UnknownQuestion",
+    "UnknownRunner",
+    "UnknownSession",
     "Unsupported",
     "UsageError",
     "UserMessage",
@@ -296,9 +485,12 @@ __all__ = [
     "ask_user",
     "attach",
     "block",
+    "connect",
+    "decode_record",
     "deny_tool",
     "document",
     "image",
+    "load_settings",
     "query",
     "run",
     "tool",
@@ -321,6 +513,38 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "RejectPlan",
         "RevisePlan",
         "Skip",
+    ),
+    "api.engine": ("Engine",),
+    "api.events": (
+        "Batch",
+        "Event",
+        "Gap",
+    ),
+    "api.questions": ("Answered",),
+    "api.records": (
+        "QuestionClosed",
+        "QuestionOpened",
+        "TurnEnded",
+        "decode_record",
+    ),
+    "api.requests": (
+        "Caps",
+        "Fork",
+        "Say",
+        "SessionOptions",
+        "Start",
+    ),
+    "api.results": (
+        "CostReport",
+        "Health",
+        "Interrupted",
+        "Said",
+        "Started",
+        "Stopped",
+    ),
+    "api.statuses": (
+        "Listing",
+        "Status",
     ),
     "client.client": (
         "Client",
@@ -375,19 +599,41 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "Turn",
         "WaitingOn",
     ),
+    "engine.engine": ("SessionEngine",),
     "errors": (
+        "AnswerRefused",
         "BypassNotAllowed",
         "CLINotFound",
         "CLINotStarted",
+        "CapReached",
         "ControlError",
+        "ControlRefused",
         "ControlTimeout",
+        "DirectoryRefused",
         "HookFailed",
         "InvalidOption",
+        "JournalError",
+        "JournalInUse",
+        "JournalTooNew",
+        "KeyReused",
+        "NotNow",
         "PilothouseError",
+        "PolicyError",
+        "QuestionSettled",
+        "Refused",
+        "ServerError",
         "SessionEnded",
+        "SessionTaken",
+        "SettingError",
+        "TooManySessions",
+        "UnknownPrompt",
+        "UnknownQuestion",
+        "UnknownRunner",
+        "UnknownSession",
         "Unsupported",
         "UsageError",
     ),
+    "journal.sqlite": ("SqliteJournal",),
     "protocol": (
         "AssistantMessage",
         "InitMessage",
@@ -404,15 +650,24 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "UnknownMessage",
         "UserMessage",
     ),
+    "remote": ("RemoteEngine",),
+    "server.background": ("connect",),
+    "settings": (
+        "Settings",
+        "load_settings",
+    ),
 }
 _HOME_OF: dict[str, str] = {name: home for home, names in _HOMES.items() for name in names}
+
+# What says too little outside of its room has a longer name here.
+_AT_HOME: dict[str, str] = {"load_settings": "load"}
 
 
 def __getattr__(name: str) -> object:
     home = _HOME_OF.get(name)
     if home is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value: object = getattr(import_module(f"{__name__}.{home}"), name)
+    value: object = getattr(import_module(f"{__name__}.{home}"), _AT_HOME.get(name, name))
     globals()[name] = value
     return value
 
