@@ -10,10 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from pilothouse.api.answers import Allow
+from pilothouse.api.answers import Allow, Deny
 from pilothouse.api.records import AnyRecord, QuestionClosed, QuestionOpened
-from pilothouse.client.permissions import Allow as Allowed
-from pilothouse.client.permissions import Deny as Denied
 from pilothouse.client.permissions import PermissionRequest
 from pilothouse.engine.ask_handler import AskHandler
 from pilothouse.engine.policy import Ask, Decision, PolicyFile
@@ -90,7 +88,7 @@ async def test_the_loop_goes_on_while_the_policy_thinks():
     await think(policy)
     policy.let_go.set()
     async with asyncio.timeout(DEADLINE):
-        assert isinstance(await asking, Allowed)
+        assert isinstance(await asking, Allow)
     opened, closed = notes.records
     assert isinstance(opened, QuestionOpened)
     assert isinstance(closed, QuestionClosed)
@@ -105,7 +103,7 @@ async def test_without_a_policy_a_question_is_opened_at_once(tmp_path: Path):
     assert [type(each) for each in notes.records] == [QuestionOpened]
     asking.give(await notes.opened.get(), Allow())
     async with asyncio.timeout(DEADLINE):
-        assert isinstance(await asked, Allowed)
+        assert isinstance(await asked, Allow)
 
 
 async def test_a_policy_that_comes_later_is_asked(tmp_path: Path):
@@ -113,7 +111,7 @@ async def test_a_policy_that_comes_later_is_asked(tmp_path: Path):
     asking = made(PolicyFile(path), notes)
     path.write_text('[[rule]]\ntool = "Bash"\naction = "deny"\n')
     async with asyncio.timeout(DEADLINE):
-        assert isinstance(await asking.permission(run("ls")), Denied)
+        assert isinstance(await asking.permission(run("ls")), Deny)
 
 
 async def test_what_is_asked_first_is_opened_first():

@@ -169,7 +169,9 @@ STARTING: Final = frozenset(
     }
 )
 """Where a CLI is started, now or a moment later."""
-ADOPTING: Final = frozenset({"unknown-session", "session-taken", "not-now", "directory-refused"})
+KNOWN: Final = frozenset({"unknown-session", "not-now"})
+"""Where a session has to be the engine's already, and no foreign CLI at work in it."""
+ADOPTING: Final = KNOWN | {"session-taken", "directory-refused"}
 """Where a session that was made elsewhere becomes the engine's."""
 CONTROLLING: Final = frozenset({"session-ended", "control-error", "control-timeout", "unsupported"})
 """Where a CLI is asked."""
@@ -247,7 +249,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         path=f"{SESSION}/messages/{{prompt_id}}",
         summary="Take back a message that no turn has taken yet",
         result=results.Cancelled,
-        errors=CONTROLLING | {"unknown-session", "unknown-prompt"},
+        errors=KNOWN | CONTROLLING | {"unknown-prompt"},
     ),
     Operation(
         name="interrupt",
@@ -255,7 +257,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         path=f"{SESSION}/interrupt",
         summary="Stop the running turn; the session stays",
         result=results.Interrupted,
-        errors=CONTROLLING | {"unknown-session"},
+        errors=KNOWN | CONTROLLING,
     ),
     Operation(
         name="stop",
@@ -263,7 +265,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         path=f"{SESSION}/stop",
         summary="End the session's CLI; a message starts it again",
         result=results.Stopped,
-        errors=frozenset({"unknown-session"}),
+        errors=KNOWN,
     ),
     Operation(
         name="fork",
@@ -418,7 +420,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         query=AnswerQuery,
         body=Answer,
         result=questions.Answered,
-        errors=STARTING | {"unknown-question", "question-settled", "answer-refused"},
+        errors=STARTING
+        | {"answer-refused", "question-settled", "session-taken", "unknown-question"},
     ),
     Operation(
         name="ask",
@@ -495,7 +498,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         body=requests.AddRunner,
         result=results.RunnerAdded,
         status=201,
-        errors=frozenset({"usage"}),
+        errors=frozenset({"invalid-option", "usage"}),
     ),
     Operation(
         name="drain_runner",
