@@ -13,7 +13,7 @@ import pytest
 from pilothouse import errors
 from pilothouse.api import engine as language
 from pilothouse.api.engine import Engine
-from pilothouse.api.operations import OPERATIONS, PARAMETERS, Call, Operation
+from pilothouse.api.operations import OPERATIONS, PARAMETERS, Operation, OperationCall
 from pilothouse.api.problems import CODES, STATUSES
 from pilothouse.api.requests import Members, Say
 from pilothouse.remote import RemoteEngine
@@ -112,7 +112,7 @@ def test_a_call_becomes_a_request_and_the_same_call_again(operation: Operation) 
         else msgspec.structs.replace(blank(operation.query), **request.query)
     )
     noted: Any = Noted()
-    operation.call(noted, Call(request.path, query, request.body))
+    operation.call(noted, OperationCall(request.path, query, request.body))
     [(verb, given, named)] = noted.calls
     bound = inspect.signature(VERBS[verb]).bind(noted, *given, **named)
     assert {**bound.arguments, "self": None} == {**called(operation, values), "self": None}
@@ -150,7 +150,7 @@ def test_a_verb_is_declared_once_and_has_its_signature_over_http() -> None:
 
 def test_a_row_without_a_body_takes_none() -> None:
     interrupt = next(each for each in OPERATIONS if each.name == "interrupt")
-    assert interrupt.request({"session_id": "s"}) == Call({"session_id": "s"}, {}, None)
+    assert interrupt.request({"session_id": "s"}) == OperationCall({"session_id": "s"}, {}, None)
     say = next(each for each in OPERATIONS if each.name == "say")
     with pytest.raises(ValueError, match="too many"):
         say.request({"session_id": "s", "request": Say(content=""), "more": 1})

@@ -42,10 +42,10 @@ from .queries import (
 )
 from .values import ID, ID_HAS, JsonObject
 
-__all__ = ["OPERATIONS", "PARAMETERS", "Call", "Operation", "Parameter", "no_such"]
+__all__ = ["OPERATIONS", "PARAMETERS", "Operation", "OperationCall", "PathParameter", "no_such"]
 
 
-class Call(NamedTuple):
+class OperationCall(NamedTuple):
     """One request, read: the values of the path, the query and the body."""
 
     path: Mapping[str, str]
@@ -88,7 +88,7 @@ class Operation(Struct, frozen=True, kw_only=True):
         """The HTTP status that a result is told with."""
         return self.status if self.ill is None or result.ok else self.ill
 
-    def call(self, engine: Engine, call: Call) -> Awaitable[Any]:
+    def call(self, engine: Engine, call: OperationCall) -> Awaitable[Any]:
         """Ask the engine for it."""
         arguments: list[Any] = [call.path[name] for name in self.parameters]
         named: dict[str, Any] = _members(call.query)
@@ -98,18 +98,18 @@ class Operation(Struct, frozen=True, kw_only=True):
             arguments.append(call.body)
         return getattr(engine, self.verb)(*arguments, **named)
 
-    def request(self, arguments: Mapping[str, Any]) -> Call:
+    def request(self, arguments: Mapping[str, Any]) -> OperationCall:
         """The request that comes to a call of the engine's method with these arguments."""
         rest = dict(arguments)
         path = {name: rest.pop(name) for name in self.parameters}
         asked = () if self.query is None else self.query.__struct_fields__
         query = {name: rest.pop(name) for name in asked if name in rest}
         if self.body is None:
-            return Call(path, query, None)
+            return OperationCall(path, query, None)
         if isinstance(self.body, type) and issubclass(self.body, requests.Members):
-            return Call(path, query, self.body(**rest))
+            return OperationCall(path, query, self.body(**rest))
         (body,) = rest.values()
-        return Call(path, query, body)
+        return OperationCall(path, query, body)
 
 
 def _members(given: Struct | None) -> dict[str, Any]:
@@ -118,7 +118,7 @@ def _members(given: Struct | None) -> dict[str, Any]:
     return {name: getattr(given, name) for name in given.__struct_fields__}
 
 
-class Parameter(NamedTuple):
+class PathParameter(NamedTuple):
     """A name that stands in a path."""
 
     words: str
@@ -129,15 +129,17 @@ class Parameter(NamedTuple):
 
 
 PARAMETERS: Final = {
-    "session_id": Parameter(
+    "session_id": PathParameter(
         "A session's id, as `start` gave it.", ID, UnknownSession, "no session has this id"
     ),
-    "question_id": Parameter("A question's id.", ID, UnknownQuestion, "no question has this id"),
-    "prompt_id": Parameter(
+    "question_id": PathParameter(
+        "A question's id.", ID, UnknownQuestion, "no question has this id"
+    ),
+    "prompt_id": PathParameter(
         "A message's id, as `say` gave it.", ID, UnknownPrompt, "no queued message has this id"
     ),
-    "name": Parameter("A runner's name.", ID, UnknownRunner, "no runner has this name"),
-    "server": Parameter(
+    "name": PathParameter("A runner's name.", ID, UnknownRunner, "no runner has this name"),
+    "server": PathParameter(
         "The name of an MCP server.",
         r"^[^\x00-\x1f\x7f/]{1,256}$",
         UsageError,

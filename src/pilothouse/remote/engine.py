@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from pilothouse.api.engine import Engine
 from pilothouse.api.events import Batch
-from pilothouse.api.operations import OPERATIONS, Call, Operation, no_such
+from pilothouse.api.operations import OPERATIONS, Operation, OperationCall, no_such
 
 from .calling import Caller
 from .watching import watch
@@ -112,7 +112,7 @@ class RemoteEngine:
         """Leave the server. It goes on, and so do its sessions."""
         await self._caller.aclose()
 
-    async def do(self, operation: Operation, call: Call) -> Any:
+    async def do(self, operation: Operation, call: OperationCall) -> Any:
         """Ask the server for an operation of the table."""
         path = {name: _segment(name, value) for name, value in call.path.items()}
         return await self._caller.ask(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from types import MappingProxyType
@@ -14,7 +15,7 @@ from starlette.routing import Route, Router, WebSocketRoute
 from pilothouse.api import proof
 from pilothouse.api.codec import encode_strictly
 from pilothouse.api.engine import Engine
-from pilothouse.api.operations import OPERATIONS, Call, Operation
+from pilothouse.api.operations import OPERATIONS, Operation, OperationCall
 from pilothouse.api.queries import ProofQuery
 
 from . import metrics
@@ -36,7 +37,7 @@ JSON = "application/json"
 KEY_HEADER = IDEMPOTENCY_KEY.lower().encode()
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What a request is answered with."""
 
     body: bytes
@@ -45,7 +46,7 @@ class Answer(NamedTuple):
 
 
 AnyRoute = Route | WebSocketRoute
-Answering = Callable[["Scope", "Receive"], Awaitable[Answer]]
+Answering = Callable[["Scope", "Receive"], Awaitable[HttpAnswer]]
 
 
 def create_app(
@@ -66,7 +67,9 @@ def create_app(
     come back with its cursor; for ever if left out. `mounts`: other applications behind the same
     guard, each by its path.
     """
-    answers = _Answers(engine, body_limit, version, token, tracer, Streams(stream_seconds))
+    counted = Counter[tuple[str, str, int]]()
+    streams = Streams(stream_seconds)
+    answers = _Answers(engine, body_limit, version, token, tracer, streams, counted)
     routes = answers.routes()
     for path, other in mounts.items():
         routes += _both(path, _Mount(other))
@@ -75,8 +78,8 @@ def create_app(
     )
     guard = Guard(router, token=token, body_limit=body_limit, mounts=mounts)
     # Those that are refused are counted and traced as well.
-    answers.observed = Observed(NameGuard(guard, hosts=hosts, origins=origins), tracer)
-    return Application(router, routes, answers.observed, answers.streams)
+    observed = Observed(NameGuard(guard, hosts=hosts, origins=origins), tracer, counted)
+    return Application(router, routes, observed, streams)
 
 
 def end_streams(app: Application) -> None:
@@ -105,9 +108,6 @@ class Application:
 class _Answers:
     """What one application answers, path by path, and what the answers share."""
 
-    observed: Observed
-    """Set once the application is put together: it counts what passes through."""
-
     def __init__(
         self,
         engine: Engine,
@@ -116,6 +116,7 @@ class _Answers:
         token: str,
         tracing: Tracing | None,
         streams: Streams,
+        counted: Counter[tuple[str, str, int]],
     ) -> None:
         self._engine = engine
         self._body_limit = body_limit
@@ -123,7 +124,8 @@ class _Answers:
         self._token = token
         self._tracing = tracing
         self._document: bytes | None = None
-        self.streams = streams
+        self._streams = streams
+        self._counted = counted
 
     def routes(self) -> list[AnyRoute]:
         methods: dict[str, dict[str, Answering]] = {}
@@ -132,7 +134,7 @@ class _Answers:
         methods["/metrics"] = {"GET": self._metrics}
         methods["/openapi.json"] = {"GET": self._openapi}
         methods[proof.PATH] = {"GET": self._prove}
-        socket = _Mount(Sockets(self._engine, self.streams, self._tracing, self._body_limit).serve)
+        socket = _Mount(Sockets(self._engine, self._streams, self._tracing, self._body_limit).serve)
         return [
             *(Route(path, _Path(answers)) for path, answers in methods.items()),
             Route("/api/events/stream", _Mount(self._stream)),
@@ -142,22 +144,22 @@ class _Answers:
     @asynccontextmanager
     async def lifespan(self, _: object) -> AsyncGenerator[None]:
         yield
-        self.streams.end()
+        self._streams.end()
         if self._tracing is not None:
             await asyncio.to_thread(self._tracing.close)
 
     def _answering(self, operation: Operation) -> Answering:
-        async def answer(scope: Scope, receive: Receive) -> Answer:
+        async def answer(scope: Scope, receive: Receive) -> HttpAnswer:
             call = await self._read(operation, scope, receive)
             work = operation.call(self._engine, call)
             if operation.waits:
-                work = unless(work, _left(receive), self.streams.ending())
+                work = unless(work, _left(receive), self._streams.ending())
             result = await work
-            return Answer(encode_strictly(result), status=operation.status_of(result))
+            return HttpAnswer(encode_strictly(result), status=operation.status_of(result))
 
         return answer
 
-    async def _read(self, operation: Operation, scope: Scope, receive: Receive) -> Call:
+    async def _read(self, operation: Operation, scope: Scope, receive: Receive) -> OperationCall:
         path: dict[str, str] = scope["path_params"]
         check_path(path)
         query = read_query(scope["query_string"], operation.query)
@@ -172,32 +174,32 @@ class _Answers:
             )
         if operation.keyed:
             body = with_key(body, header(scope, KEY_HEADER))
-        return Call(path, query, body)
+        return OperationCall(path, query, body)
 
-    async def _metrics(self, scope: Scope, _: Receive) -> Answer:
+    async def _metrics(self, scope: Scope, _: Receive) -> HttpAnswer:
         read_query(scope["query_string"], None)
         text = await metrics.render(
-            self._engine, self.observed.answers, self.streams.watchers, self._version
+            self._engine, self._counted, self._streams.watchers, self._version
         )
-        return Answer(text.encode(), metrics.CONTENT_TYPE)
+        return HttpAnswer(text.encode(), metrics.CONTENT_TYPE)
 
-    async def _openapi(self, scope: Scope, _: Receive) -> Answer:
+    async def _openapi(self, scope: Scope, _: Receive) -> HttpAnswer:
         read_query(scope["query_string"], None)
         if self._document is None:
             self._document = msgspec.json.encode(make_document(self._version))
-        return Answer(self._document)
+        return HttpAnswer(self._document)
 
-    async def _prove(self, scope: Scope, _: Receive) -> Answer:
+    async def _prove(self, scope: Scope, _: Receive) -> HttpAnswer:
         """The one path that is open to everybody: the proof that this server knows the token.
 
         The ends are those of the socket: no header of a caller's may decide what they are.
         """
         query: ProofQuery = read_query(scope["query_string"], ProofQuery)
         made = proof.make_proof(self._token, query.nonce, scope["server"], scope["client"])
-        return Answer(msgspec.json.encode(proof.Proof(made)))
+        return HttpAnswer(msgspec.json.encode(proof.Proof(made)))
 
     async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await serve_events(self._engine, self.streams, scope, receive, send)
+        await serve_events(self._engine, self._streams, scope, receive, send)
 
 
 class _Path:
@@ -217,12 +219,12 @@ class _Path:
             await send(self._start(answer))
             await send({"type": "http.response.body", "body": answer.body, "more_body": False})
 
-    async def _other(self, scope: Scope, _: Receive) -> Answer:
+    async def _other(self, scope: Scope, _: Receive) -> HttpAnswer:
         if scope["method"] != "OPTIONS":
             raise no_such_method(self._allow)
-        return Answer(b"", media="", status=204)
+        return HttpAnswer(b"", media="", status=204)
 
-    def _start(self, answer: Answer) -> dict[str, Any]:
+    def _start(self, answer: HttpAnswer) -> dict[str, Any]:
         if answer.status == 204:
             headers = [(b"allow", self._allow.encode())]
         else:

@@ -16,11 +16,13 @@ __all__ = ["Observed", "route_of"]
 class Observed:
     """An ASGI application that notes how another one answers."""
 
-    def __init__(self, app: ASGIApp, tracing: Tracing | None) -> None:
+    def __init__(
+        self, app: ASGIApp, tracing: Tracing | None, answers: Counter[tuple[str, str, int]]
+    ) -> None:
+        """`answers`: how often each method of each route was answered with each status."""
         self._app = app
         self._tracing = tracing
-        self.answers: Counter[tuple[str, str, int]] = Counter()
-        """How often each method of each route was answered with each status."""
+        self._answers = answers
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -55,7 +57,7 @@ class Observed:
             await self._app(scope, receive, noting)
 
     def _note(self, scope: Scope, status: int) -> None:
-        self.answers[_method(scope), route_of(scope), status] += 1
+        self._answers[_method(scope), route_of(scope), status] += 1
 
 
 def _method(scope: Any) -> str:

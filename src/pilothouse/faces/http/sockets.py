@@ -19,7 +19,7 @@ from pilothouse.api.codec import TooManyParts, check_parts, encode_strictly
 from pilothouse.api.engine import Engine
 from pilothouse.api.events import Batch
 from pilothouse.api.frames import SUBPROTOCOL, TOKEN_PREFIX, Done, Failed
-from pilothouse.api.operations import OPERATIONS, Call, Operation
+from pilothouse.api.operations import OPERATIONS, Operation, OperationCall
 from pilothouse.errors import PilothouseError
 
 from .frames import ws_frame
@@ -167,7 +167,7 @@ class _Socket:
         except Exception as error:  # noqa: BLE001 - the boundary: one request must not end the rest
             return Failed(id=asked.id if asked else None, problem=problem_of(error))
 
-    async def _done(self, operation: Operation, call: Call) -> Any:
+    async def _done(self, operation: Operation, call: OperationCall) -> Any:
         if not operation.waits:
             return await operation.call(self._engine, call)
         async with self._aside():
@@ -226,7 +226,7 @@ def _find(name: str) -> Operation:
     )
 
 
-def _call_of(operation: Operation, members: dict[str, Any]) -> Call:
+def _call_of(operation: Operation, members: dict[str, Any]) -> OperationCall:
     """Share out the members of a frame among the parameters of a path, of a query, and a body."""
     rest = {name: value for name, value in members.items() if name not in ("id", "do")}
     path = {name: rest.pop(name, "") for name in operation.parameters}
@@ -241,4 +241,4 @@ def _call_of(operation: Operation, members: dict[str, Any]) -> Call:
             422, "invalid", f"the frame has members that are not known: {', '.join(sorted(rest))}"
         )
     body = None if operation.body is None else to_type(rest, operation.body, "the frame")
-    return Call(path, query, body)
+    return OperationCall(path, query, body)
