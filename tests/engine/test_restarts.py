@@ -71,6 +71,7 @@ async def test_an_answer_that_no_cli_has_heard_is_given_after_the_restart(relaye
     assert asks is not None
     # As if the engine had died between keeping the answer and giving it.
     asks.leave()
+    # The engine dies before the CLI hears of it.
     asks.give = lambda *_: None  # type: ignore[method-assign]
     await it.engine.answer(question.id, Deny(reason="not today"))
     await reopened(it)

@@ -106,6 +106,7 @@ async def mid_tool(held: HeldCommand, its: Owner) -> None:
     # The strays may be on their way from `env` to `sleep`. Besides them there are the guard, the
     # process above it, the shell of the tool and the command it waits for.
     expected = {its.process.pid, its.cli} | its.strays()
+    # Other processes: there is no event.
     while not (expected <= (living := its.living()) and len(living) >= 7):  # noqa: ASYNC110
         await asyncio.sleep(0.02)
 
