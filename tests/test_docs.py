@@ -52,7 +52,9 @@ ANY_FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 ROW = re.compile(r"^\| ([A-H])(\d+) \|", re.MULTILINE)
 CITED = re.compile(r"\b([A-H])(\d{1,2})(?:-\1(\d{1,2}))?\b")
 CITING = [
-    each for room in ("real", "client", "clients") for each in (ROOT / "tests" / room).rglob("*.py")
+    each
+    for room in ("client", "clients", "real", "support/clients", "support/real")
+    for each in (ROOT / "tests" / room).rglob("*.py")
 ]
 # Rows that no test shows because nothing in a client brings them about, each with the reason.
 NOT_MET_BY_A_CLIENT: dict[str, str] = {}

@@ -29,7 +29,7 @@ from pilothouse_sim import (
 from pilothouse_sim.cassettes import read
 from pilothouse_sim.simulator.faults import Faults
 from pilothouse_sim.simulator.flags import LaunchFlags
-from tests.real.desk import CACHE, NEWEST
+from tests.support.real.desk import CACHE, NEWEST
 from tests.test_docs import EXAMPLES, Example, page
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -9,8 +9,7 @@ import pytest
 import pytest_asyncio
 
 from tests.server.conftest import Machine
-
-from .house import end_sessions, simulating
+from tests.support.clients.mcp_client import end_sessions, simulating
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

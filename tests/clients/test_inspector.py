@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from tests.server.conftest import DEADLINE, Machine
-
-from .house import COMMAND, TOOLS, http
+from tests.support.clients.mcp_client import COMMAND, TOOLS, http
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = ROOT / ".cache/inspector/node_modules"

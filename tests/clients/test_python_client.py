@@ -13,8 +13,7 @@ import pytest
 import pytest_asyncio
 
 from tests.server.conftest import DEADLINE, Machine
-
-from .house import TOOLS, Peer, connected
+from tests.support.clients.mcp_client import TOOLS, Peer, connected
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

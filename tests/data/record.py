@@ -19,11 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from rawcli import Message, RawCli, allow, deny
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parents[1]))
 
-from pilothouse_sim.isolation import enter_network_namespace
-from pilothouse_sim.real_cli import CLI_WHEELS, fetch
-from pilothouse_sim.scenario import (
+from pilothouse_sim.isolation import enter_network_namespace  # noqa: E402
+from pilothouse_sim.real_cli import CLI_WHEELS, fetch  # noqa: E402
+from pilothouse_sim.scenario import (  # noqa: E402
     ApiError,
     Branch,
     Broken,
@@ -39,8 +40,8 @@ from pilothouse_sim.scenario import (
     thinking,
     tool,
 )
+from tests.support.raw_cli import Message, RawCli, allow, deny  # noqa: E402
 
-HERE = Path(__file__).parent
 ENVIRONMENT = {"CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1", "ENABLE_TOOL_SEARCH": "false"}
 Answers = dict[str, Callable[[Message], Message | None]]
 

@@ -17,8 +17,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from tests.data.rawcli import Message
 from tests.differential.driver import Transcript
+from tests.support.raw_cli import Message
 
 __all__ = [
     "Difference",

@@ -20,7 +20,7 @@ from typing import Any, Protocol
 from pilothouse_sim.real_cli import environment
 from pilothouse_sim.scenario import Scenario, save
 from pilothouse_sim.scripted_model import ScriptedModel
-from tests.data.rawcli import ARGUMENTS, Answers, Message, RawProcess
+from tests.support.raw_cli import ARGUMENTS, Answers, Message, RawProcess
 
 __all__ = [
     "ENVIRONMENT",

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from pilothouse_sim.scenario import AnyReply, Branch, Scenario, ToolCall, tool
-from tests.data.rawcli import ARGUMENTS, Message, allow, deny
 from tests.differential.driver import Cli
+from tests.support.raw_cli import ARGUMENTS, Message, allow, deny
 
 __all__ = [
     "PARTIAL",

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tests.data.rawcli import Message
 from tests.differential.compare import (
     Difference,
     Intended,
@@ -18,6 +17,7 @@ from tests.differential.compare import (
     normalise,
 )
 from tests.differential.driver import Transcript, own_uuid
+from tests.support.raw_cli import Message
 
 ONE, TWO, THREE = (f"{digit * 8}-1111-4111-8111-{digit * 12}" for digit in "abc")
 STEADY = Unsteady([], [])

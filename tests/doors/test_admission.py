@@ -23,7 +23,7 @@ from pilothouse.doors.door import Doors
 from pilothouse.doors.listening import make_server, serve
 from pilothouse.doors.sockets import Socket
 from pilothouse.doors.tokens import Keyring
-from tests.server.certificates import certificate
+from tests.support.certificates import certificate
 
 KEYRING = Keyring(b"k" * 32)
 TOKEN = KEYRING.issue("s", "r")

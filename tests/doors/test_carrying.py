@@ -10,11 +10,11 @@ import pytest
 
 from pilothouse.doors.listening import listen
 from pilothouse.transport import Exit
-from tests.doors.books import Disk
-from tests.doors.house import KEYRING, RUN, SESSION, TOKEN, House
-from tests.relay.proxy import FATES, Proxy
-from tests.relay.running import ECHO, python, relay
 from tests.relay.test_cuts import PACE, TALKS
+from tests.support.doors.ledger import Disk
+from tests.support.doors.server import KEYRING, RUN, SESSION, TOKEN, House
+from tests.support.relay.bad_link import FATES, Proxy
+from tests.support.relay.running import ECHO, python, relay
 
 
 def check(disk: Disk, heard: int) -> None:

@@ -14,7 +14,7 @@ import pytest
 from pilothouse.doors import dialect, dialect_lines
 from pilothouse.doors.dialect import SdkUrlTransport, refuses
 from pilothouse.transport import TransportClosed, TransportError
-from tests.doors.dialler import (
+from tests.support.doors.dialler import (
     DEADLINE,
     RUN,
     SECRET,

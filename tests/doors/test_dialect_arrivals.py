@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.doors.dialler import RUN, SESSION, Caller, Hearer, line, said, transport
+from tests.support.doors.dialler import RUN, SESSION, Caller, Hearer, line, said, transport
 
 
 async def test_a_cli_that_dials_in_is_logged_with_what_it_calls_its_runner(

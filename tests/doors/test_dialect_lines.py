@@ -6,7 +6,7 @@ import pytest
 
 from pilothouse.doors import dialect_lines
 from pilothouse.doors.dialect_lines import Head, Hearing, Outbox, read_head
-from tests.doors.dialler import answer, line, request, said
+from tests.support.doors.dialler import answer, line, request, said
 
 
 def head(uuid: str) -> Head:

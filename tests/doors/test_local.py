@@ -15,10 +15,10 @@ import pytest
 from pilothouse.doors.local import LocalRelays
 from pilothouse.relay import deaths, ending, registry
 from pilothouse.transport import SpawnFailed
-from tests.doors.books import DEADLINE, Disk
-from tests.doors.house import KEYRING, RUN, SESSION, House
-from tests.relay.running import ECHO, python
-from tests.transport.children import alive, gone
+from tests.support.doors.ledger import DEADLINE, Disk
+from tests.support.doors.server import KEYRING, RUN, SESSION, House
+from tests.support.processes import alive, gone
+from tests.support.relay.running import ECHO, python
 
 
 class Near:

@@ -20,8 +20,8 @@ from pilothouse.relay.framing import Exit as Ending
 from pilothouse.relay.framing import Frame, Kind, Order
 from pilothouse.relay.refusals import Refusal
 from pilothouse.transport import Exit, SpawnFailed, TransportClosed
-from tests.doors.books import DEADLINE, Book
-from tests.doors.relay_peers import RUN, SESSION, Peer, settle, visit
+from tests.support.doors.ledger import DEADLINE, Book
+from tests.support.doors.relay_peer import RUN, SESSION, Peer, settle, visit
 
 ENDED = framing.pack(Ending(3, None, "last words"))
 

@@ -30,7 +30,7 @@ from pilothouse.runner.messages import (
     Welcome,
 )
 from pilothouse.transport import SpawnFailed
-from tests.doors.peers import Peer, Told, arrive, hello, roster_file
+from tests.support.doors.runner_peer import Peer, Told, arrive, hello, roster_file
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import pytest
 
 from pilothouse_sim.plugin import RealCLIMaker, SimulatedCLIMaker
 from tests.conftest import PROVING
-from tests.engine.house import DIALLING, House
+from tests.support.engine.harness import DIALLING, House
 
 Housing = Callable[..., Awaitable[House]]
 

@@ -18,7 +18,7 @@ from pilothouse.engine.policy import Ask, Decision, PolicyFile
 from pilothouse.engine.recorder import Recorder
 from pilothouse.engine.view import View
 from pilothouse.journal.contract import Posted
-from tests.engine.questions.asks import tool_request
+from tests.support.asks import tool_request
 
 DEADLINE = 10.0
 

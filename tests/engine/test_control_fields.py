@@ -8,7 +8,7 @@ import pytest
 
 from pilothouse.errors import UsageError
 from tests.engine.conftest import Housing
-from tests.engine.servers import PARROT, server
+from tests.support.engine.mcp_servers import PARROT, server
 
 
 @pytest.mark.engines_own

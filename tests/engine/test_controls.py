@@ -9,8 +9,8 @@ import pytest
 from pilothouse.errors import BypassNotAllowed, ControlError, ControlRefused
 from pilothouse_sim.scenario import reply, tool
 from tests.engine.conftest import Housing
-from tests.engine.house import House
-from tests.engine.servers import PARROT, server
+from tests.support.engine.harness import House
+from tests.support.engine.mcp_servers import PARROT, server
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
 MAKE = reply(tool("Write", file_path="{{cwd}}/FIRST", content="one\n"))

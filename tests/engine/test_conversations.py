@@ -8,8 +8,8 @@ from typing import Protocol
 
 import pytest
 
-from tests.engine.played import Stage, quick_folder, staged
-from tests.engine.relayed_stage import relayed
+from tests.support.engine.played import Stage, quick_folder, staged
+from tests.support.engine.relayed_stage import relayed
 
 PRECIOUS = "precious"
 UP = "../../../.."

@@ -17,7 +17,7 @@ from pilothouse.errors import InvalidOption
 from pilothouse_sim.plugin import RealCLIMaker
 from pilothouse_sim.scenario import gate, reply, tool
 from tests.engine.conftest import Housing, housing
-from tests.engine.house import DEADLINE, DIALLING, House
+from tests.support.engine.harness import DEADLINE, DIALLING, House
 
 FORGETFUL = "2.1.37"
 """A build that repeats nothing after a reconnect."""

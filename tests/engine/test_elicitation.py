@@ -11,8 +11,8 @@ from pilothouse.api.questions import Question
 from pilothouse.errors import AnswerRefused
 from pilothouse_sim.scenario import reply, tool
 from tests.engine.conftest import Housing
-from tests.engine.house import House
-from tests.engine.servers import CLERK, server
+from tests.support.engine.harness import House
+from tests.support.engine.mcp_servers import CLERK, server
 
 SIGN = reply(tool("mcp__clerk__sign"))
 

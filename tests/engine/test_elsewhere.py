@@ -13,7 +13,7 @@ from pilothouse.api.requests import Ask, Fork, Say, SessionOptions, Start
 from pilothouse.errors import DirectoryRefused, UnknownSession
 from pilothouse_sim.scenario import Branch, When, reply
 from tests.engine.conftest import Housing
-from tests.engine.house import DEADLINE, House
+from tests.support.engine.harness import DEADLINE, House
 
 
 async def bare(it: House, prompt: str) -> str:

@@ -14,8 +14,8 @@ from pilothouse.api.requests import Say
 from pilothouse.errors import JournalError
 from pilothouse_sim.scenario import reply, tool
 from tests.engine.conftest import Housing
-from tests.engine.house import DEADLINE, House
-from tests.faces.http.serving import calling, make_app
+from tests.support.engine.harness import DEADLINE, House
+from tests.support.http.serving import calling, make_app
 
 pytestmark = pytest.mark.engines_own
 

@@ -45,8 +45,8 @@ from pilothouse.remote import RemoteEngine
 from pilothouse_sim.plugin import SimulatedCLIMaker
 from pilothouse_sim.scenario import reply, tool
 from tests.engine.conftest import housing
-from tests.engine.house import DEADLINE, House
-from tests.faces.http.serving import TOKEN, make_app, served
+from tests.support.engine.harness import DEADLINE, House
+from tests.support.http.serving import TOKEN, make_app, served
 
 PLAN = {"plan": "# Paint\n\nPaint the hull.", "planFilePath": "/plans/paint.md"}
 CHOICE = {

@@ -13,8 +13,8 @@ from pilothouse.api.answers import Allow
 from pilothouse_sim.plugin import SimulatedCLIMaker
 from pilothouse_sim.scenario import Branch, When, reply
 from tests.engine.conftest import housing
-from tests.hidden_tools import HIDING, guards, hidden
-from tests.transport.children import alive, gone
+from tests.support.hidden_tools import HIDING, guards, hidden
+from tests.support.processes import alive, gone
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper and /proc")
 

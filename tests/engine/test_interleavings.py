@@ -26,9 +26,9 @@ from pilothouse.api.answers import (
 )
 from pilothouse.api.questions import Question
 from pilothouse.engine.session_state import STATES
-from tests.engine.auditing import audit
-from tests.engine.played import Stage, quick_folder, staged
-from tests.engine.played_cli import ASKS, OUTCOMES, PlayedCLI, mark
+from tests.support.engine.audit import audit
+from tests.support.engine.played import Stage, quick_folder, staged
+from tests.support.engine.played_cli import ASKS, OUTCOMES, PlayedCLI, mark
 
 WAYS: dict[str, list[Callable[[], Answer]]] = {
     "tool": [

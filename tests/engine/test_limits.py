@@ -21,7 +21,7 @@ from pilothouse.errors import (
 )
 from pilothouse_sim.scenario import gate, reply
 from tests.engine.conftest import Housing
-from tests.engine.house import DEADLINE
+from tests.support.engine.harness import DEADLINE
 
 CENT = 0.000001
 """Less than any turn costs."""

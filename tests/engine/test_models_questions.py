@@ -10,8 +10,8 @@ from pilothouse.api.answers import Allow, Choose, Deny, Skip
 from pilothouse.errors import AnswerRefused
 from pilothouse_sim.scenario import reply, tool
 from tests.engine.conftest import Housing
-from tests.engine.house import House
-from tests.questions import COLOUR, TOPPINGS
+from tests.support.engine.harness import House
+from tests.support.model_questions import COLOUR, TOPPINGS
 
 
 async def answered(house: Housing, answer: Any, *questions: Any) -> House:

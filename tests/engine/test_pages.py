@@ -17,7 +17,7 @@ from pilothouse.errors import UnknownQuestion
 from pilothouse.journal.contract import Changes, CostRow, Draft
 from pilothouse.journal.sqlite import SqliteJournal
 from tests.engine.conftest import Housing
-from tests.faces.http.serving import calling, make_app
+from tests.support.http.serving import calling, make_app
 
 pytestmark = pytest.mark.engines_own
 

@@ -21,13 +21,13 @@ from pilothouse.api.questions import Question
 from pilothouse.engine.run_ledger import RunLedger
 from pilothouse.errors import JournalError
 from pilothouse.journal.sqlite import SqliteJournal
-from tests.engine.auditing import audit
-from tests.engine.played import DEADLINE, quick_folder
-from tests.engine.played_cli import PlayedCLI
-from tests.engine.played_relays import PlayedRelay
-from tests.engine.relayed_stage import RelayedStage, relayed
 from tests.engine.test_interleavings import OFTEN as OFTEN_BEFORE
 from tests.engine.test_interleavings import Play, Steps, _way
+from tests.support.engine.audit import audit
+from tests.support.engine.played import DEADLINE, quick_folder
+from tests.support.engine.played_cli import PlayedCLI
+from tests.support.engine.played_relays import PlayedRelay
+from tests.support.engine.relayed_stage import RelayedStage, relayed
 
 
 class Orders(Play):

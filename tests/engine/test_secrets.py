@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.command_lines import showing
 from tests.engine.conftest import Housing
-from tests.engine.servers import PARROT, server
+from tests.support.command_lines import showing
+from tests.support.engine.mcp_servers import PARROT, server
 
 SECRET = f"hush-{os.getpid()}"
 

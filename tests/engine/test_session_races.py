@@ -14,9 +14,9 @@ import pytest
 from pilothouse.api.answers import Allow, ClearContext, Deny
 from pilothouse.api.questions import Question
 from pilothouse.errors import JournalError, NotNow, QuestionSettled
-from tests.engine.auditing import audit
-from tests.engine.played import DEADLINE, Stage, quick_folder, staged
-from tests.engine.played_cli import PlayedCLI, mark
+from tests.support.engine.audit import audit
+from tests.support.engine.played import DEADLINE, Stage, quick_folder, staged
+from tests.support.engine.played_cli import PlayedCLI, mark
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from pilothouse.api.requests import Say
 from pilothouse.errors import ControlError, NotNow, UnknownPrompt
 from pilothouse_sim.scenario import gate, reply, tool
 from tests.engine.conftest import Housing
-from tests.engine.house import DIALLING, House
-from tests.real.held import HeldCommand
+from tests.support.engine.harness import DIALLING, House
+from tests.support.real.held import HeldCommand
 
 HELD = reply("One", gate("held"), " and two.")
 WRITE = reply(tool("Write", file_path="{{cwd}}/note.txt", content="noted"))

@@ -29,7 +29,7 @@ from pilothouse.engine.snapshot import AT_REST, decode_facts
 from pilothouse.engine.view import View, record_of
 from pilothouse.journal.contract import Snapshot
 from pilothouse.protocol import decode
-from tests.engine.folding import (
+from tests.support.engine.entries import (
     ALIVE,
     CLOSED,
     DIED,

@@ -18,7 +18,7 @@ from pilothouse.api.records import (
 )
 from pilothouse.api.requests import SessionOptions
 from pilothouse.engine.session_state import STATES
-from tests.engine.folding import (
+from tests.support.engine.entries import (
     ALIVE,
     CLOSED,
     DIED,

@@ -13,13 +13,13 @@ from random import Random
 import pytest
 
 from pilothouse.errors import Refused
-from tests.engine.played import quick_folder
-from tests.fuzz.findings import Failure, Findings, least
-from tests.fuzz.hostile_cli import ANSWERS
-from tests.fuzz.known import KNOWN
-from tests.fuzz.mutation import mutated
-from tests.fuzz.stage import play, staged
 from tests.fuzz.test_lines import MANY, SEED
+from tests.support.engine.played import quick_folder
+from tests.support.fuzz.findings import Failure, Findings, least
+from tests.support.fuzz.hostile_cli import ANSWERS
+from tests.support.fuzz.known import KNOWN
+from tests.support.fuzz.mutation import mutated
+from tests.support.fuzz.stage import play, staged
 
 TOGETHER = 250
 """Lines of one play."""

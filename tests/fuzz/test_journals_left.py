@@ -13,9 +13,9 @@ import pytest
 
 from pilothouse.api.requests import Say
 from pilothouse.errors import Refused
-from tests.fuzz.findings import Findings
-from tests.fuzz.mutation import DATA
-from tests.fuzz.stage import Stage, staged
+from tests.support.fuzz.findings import Findings
+from tests.support.fuzz.mutation import DATA
+from tests.support.fuzz.stage import Stage, staged
 
 LEFT = sorted(path.stem for path in (DATA / "journals").glob("*.sql"))
 SESSIONS = {"token-counts": 2, "costs": 4, "directory": 2}

@@ -12,11 +12,11 @@ from typing import TypeVar
 import pytest
 
 from pilothouse.protocol import Connection, Role
-from tests.fuzz.findings import Failure, Findings, failure_of, least
-from tests.fuzz.folds import Fold, raw_of
-from tests.fuzz.known import KNOWN
-from tests.fuzz.mutation import as_read, is_blank, mutated
-from tests.fuzz.strict import depth_of
+from tests.support.fuzz.findings import Failure, Findings, failure_of, least
+from tests.support.fuzz.folds import Fold, raw_of
+from tests.support.fuzz.known import KNOWN
+from tests.support.fuzz.mutation import as_read, is_blank, mutated
+from tests.support.fuzz.strict import depth_of
 
 SEED = int(os.environ.get("PILOTHOUSE_SEED", "7"))
 FEW, MANY, PARTS = 4_000, 500_000, 20

@@ -17,13 +17,14 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from pilothouse.journal.sqlite import SqliteJournal
 from pilothouse.protocol import Connection, ControlRequest, RequestReceived, Role
-from tests.fuzz.babbler import END, told
-from tests.fuzz.findings import Failure, Findings
-from tests.fuzz.mutation import as_read, is_blank, mutated
-from tests.fuzz.reading import Reader, Told, told_by
-from tests.fuzz.stage import ERAS, kept_lines, note_changes, read_by_mcp
 from tests.fuzz.test_lines import SEED
-from tests.server.killable import DEADLINE, Server, until
+from tests.support.fuzz.findings import Failure, Findings
+from tests.support.fuzz.mutation import as_read, is_blank, mutated
+from tests.support.fuzz.reading import Reader, Told, told_by
+from tests.support.fuzz.stage import ERAS, kept_lines, note_changes, read_by_mcp
+from tests.support.places import PROGRAMS
+from tests.support.programs.babbler import END, told
+from tests.support.server.killable import DEADLINE, Server, until
 
 CROWD = 3
 FEW, MANY = 60, 1_500
@@ -199,7 +200,7 @@ def settled(told: Told) -> Told:
 @pytest.fixture
 async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     program = tmp_path / "claude"
-    babbler = Path(__file__).with_name("babbler.py")
+    babbler = PROGRAMS / "babbler.py"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -S {babbler} "$@"\n')
     program.chmod(0o700)
     server = Server(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.history.making import Shelf
+from tests.support.history.transcripts import Shelf
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from pilothouse.history import Found, History
 from pilothouse_sim.clis import RealCLI, Room, SimulatedCLI, scenario_from
 from pilothouse_sim.scenario import reply, tool
 from pilothouse_sim.served_model import ServedModel
-from tests.history.terminal import terminal
-from tests.real.desk import CACHE, DEADLINE, NEWEST, VERSIONS
+from tests.support.history.terminal import terminal
+from tests.support.real.desk import CACHE, DEADLINE, NEWEST, VERSIONS
 
 SCENARIO = scenario_from(reply("Aye."), reply("Under way."))
 AGENT = tool("Agent", description="Look", prompt="Look out", subagent_type="general-purpose")

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from pilothouse.history.header import WINDOW, Header, header_of
 from pilothouse.history.lines import completed, decoded
-from tests.history.making import WHEN_MS, encoded, noted, place, replied, said
+from tests.support.history.transcripts import WHEN_MS, encoded, noted, place, replied, said
 
 BIG = 3 * WINDOW
 

@@ -14,7 +14,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from pilothouse.history import History, HistoryPage, scan
-from tests.history.making import Shelf, encoded, noted, replied, said, session_id, typed
+from tests.support.history.transcripts import (
+    Shelf,
+    encoded,
+    noted,
+    replied,
+    said,
+    session_id,
+    typed,
+)
 
 
 def ids(page: HistoryPage) -> list[int]:

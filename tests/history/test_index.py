@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pilothouse.history import History, index, scan
-from tests.history.making import Shelf, encoded, noted, said, session_id
+from tests.support.history.transcripts import Shelf, encoded, noted, said, session_id
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from claude_agent_sdk import SDKSessionInfo, list_sessions
 
 from pilothouse.history import Found
 from pilothouse.history.header import WINDOW
-from tests.history.making import Line, Shelf, noted, place, replied, said
+from tests.support.history.transcripts import Line, Shelf, noted, place, replied, said
 
 TOOL = {"type": "tool_result", "content": "x"}
 LONG = noted("attachment", attachment={"x": "y" * 3 * WINDOW})

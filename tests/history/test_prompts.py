@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pilothouse.history.files import Fence
 from pilothouse.history.prompts import Prompts
-from tests.history.making import Line, Shelf, encoded, session_id, typed
+from tests.support.history.transcripts import Line, Shelf, encoded, session_id, typed
 
 
 def prompts(shelf: Shelf) -> Prompts:

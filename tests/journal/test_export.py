@@ -10,7 +10,7 @@ import pytest
 from pilothouse.journal import export as exporting
 from pilothouse.journal.export import export
 from pilothouse.journal.sqlite import SqliteJournal
-from tests.journal.making import drafts, keep
+from tests.support.journal.drafts import drafts, keep
 
 
 async def test_every_entry_is_one_line(

@@ -14,7 +14,7 @@ from pilothouse.api.events import Gap
 from pilothouse.errors import JournalError, JournalInUse, JournalTooNew
 from pilothouse.journal import database, schema
 from pilothouse.journal.sqlite import SqliteJournal
-from tests.journal.making import drafts, keep, seqs
+from tests.support.journal.drafts import drafts, keep, seqs
 
 
 async def filled(path: Path, count: int = 2000) -> None:

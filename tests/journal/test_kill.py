@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pilothouse.journal.sqlite import SqliteJournal
-from tests.journal.making import read_all
+from tests.support.journal.drafts import read_all
 
 CHILD = """
 import asyncio, itertools, sys

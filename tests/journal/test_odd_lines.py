@@ -18,7 +18,7 @@ from pilothouse.journal.contract import Changes, CostRow, Draft
 from pilothouse.journal.kinds import NUMBERS, ODD
 from pilothouse.journal.sqlite import SqliteJournal
 from pilothouse.protocol.strict import is_strict, strict
-from tests.journal.making import drafts, keep, question, read_all
+from tests.support.journal.drafts import drafts, keep, question, read_all
 
 LINES = [
     b'{"type":"x","text":"cut \\ud83d"}',

@@ -17,7 +17,7 @@ from pilothouse.journal.schema import scalar
 from pilothouse.journal.sqlite import SqliteJournal
 from pilothouse.journal.tail import Tail
 from pilothouse.journal.writer import Removed
-from tests.journal.making import drafts, keep, question, seqs
+from tests.support.journal.drafts import drafts, keep, question, seqs
 
 
 def forget(journal: SqliteJournal) -> None:

@@ -27,7 +27,7 @@ from pilothouse.journal.contract import (
 )
 from pilothouse.journal.sqlite import SqliteJournal
 from pilothouse.relay.framing import Kind
-from tests.journal.making import drafts, keep, question, seqs
+from tests.support.journal.drafts import drafts, keep, question, seqs
 
 
 def sending(number: int, ref: str = "", run: str = "run", session_id: str = "one") -> SendingRow:

@@ -18,7 +18,7 @@ from pilothouse.errors import JournalError
 from pilothouse.journal import writer
 from pilothouse.journal.contract import Changes, CostRow, Draft, KeyRow, Snapshot
 from pilothouse.journal.sqlite import SqliteJournal
-from tests.journal.making import drafts, keep, question, read_all, seqs
+from tests.support.journal.drafts import drafts, keep, question, read_all, seqs
 
 
 def on_disk(path: Path, sql: str = "SELECT seq FROM events ORDER BY seq") -> list[int]:

@@ -21,11 +21,10 @@ from pilothouse.runner.main import REFUSED
 from pilothouse.runner.messages import Hello, RunGone, RunTold, Welcome
 from pilothouse_sim.plugin import SimulatedCLIMaker
 from pilothouse_sim.scenario import Reply, gate, reply
-from tests.command_lines import showing
-from tests.server.killable import until
-from tests.transport.children import alive, gone
-
-from .fleet import Harbour, Machine
+from tests.support.command_lines import showing
+from tests.support.machines.fleet import Harbour, Machine
+from tests.support.processes import alive, gone
+from tests.support.server.killable import until
 
 
 @pytest.fixture

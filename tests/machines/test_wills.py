@@ -8,7 +8,7 @@ from typing import Any
 
 from pilothouse.doors.runners import Runners
 from pilothouse.engine.door_routes import DoorRoutes
-from tests.doors.peers import arrive, roster_file
+from tests.support.doors.runner_peer import arrive, roster_file
 
 WILL = 0.05
 DEADLINE = 20.0

@@ -52,7 +52,7 @@ from pilothouse.protocol.messages import decode
 from pilothouse.protocol.permissions import SetMode
 from pilothouse.protocol.reports import ContextUsage
 from pilothouse.protocol.wire import encode_json
-from tests.protocol.declarations import FIELDS, undeclared, walk
+from tests.support.protocol.declarations import FIELDS, undeclared, walk
 
 
 def raw(value: Any) -> bytes:
@@ -319,7 +319,7 @@ def test_a_large_report_is_typed_all_through() -> None:
 
 
 def test_the_recorded_answer_to_initialize_is_understood_whole() -> None:
-    from tests.protocol.declarations import SHAPES
+    from tests.support.protocol.declarations import SHAPES
 
     (sample,) = [each for each in SHAPES if b'"hook_on_failure_supported"' in each]
     response = decode(sample)

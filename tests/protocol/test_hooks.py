@@ -31,7 +31,7 @@ from pilothouse.protocol.hooks import (
 )
 from pilothouse.protocol.permissions import SetMode
 from pilothouse.protocol.wire import encode_json
-from tests.protocol.declarations import FIELDS, undeclared, walk
+from tests.support.protocol.declarations import FIELDS, undeclared, walk
 
 EVENTS = list(FIELDS["hook_inputs"])
 

@@ -32,7 +32,14 @@ from pilothouse.protocol.stream import (
     UnknownStreamEvent,
 )
 from pilothouse.protocol.wire import encode_json
-from tests.protocol.declarations import FIELDS, SHAPE_IDS, SHAPES, is_part_of, undeclared, walk
+from tests.support.protocol.declarations import (
+    FIELDS,
+    SHAPE_IDS,
+    SHAPES,
+    is_part_of,
+    undeclared,
+    walk,
+)
 
 TYPES = sorted({entry["type"] for entry in FIELDS["messages"]})
 NAMES = sorted(

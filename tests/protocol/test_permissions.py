@@ -21,7 +21,7 @@ from pilothouse.protocol.permissions import (
     decode_updates,
 )
 from pilothouse.protocol.wire import encode_json
-from tests.protocol.declarations import FIELDS, undeclared
+from tests.support.protocol.declarations import FIELDS, undeclared
 
 
 def raw(value: Any) -> bytes:

@@ -21,7 +21,7 @@ from pilothouse.protocol.system import (
     class_of,
 )
 from pilothouse.protocol.tasks import TaskNotificationMessage, TaskUpdatedMessage
-from tests.protocol.declarations import FIELDS
+from tests.support.protocol.declarations import FIELDS
 
 SUBTYPES = [m["subtype"] for m in FIELDS["messages"] if m["type"] == "system"]
 

@@ -18,8 +18,8 @@ import pytest
 from pilothouse_sim.scenario import AnyReply, Scenario
 from pilothouse_sim.scripted_model import ScriptedModel
 from tests.conftest import PROVING
-from tests.real.desk import CACHE, NEWEST, VERSIONS, Desk, Setup
-from tests.real.dialling import BUILDS, NATIVE, NODE, OLD
+from tests.support.real.desk import CACHE, NEWEST, VERSIONS, Desk, Setup
+from tests.support.real.dialling import BUILDS, NATIVE, NODE, OLD
 
 # A plain turn, several, permissions allowed, edited, denied and remembered, two open at once,
 # questions, plans approved, edited, revised and rejected, interrupts, hooks, an in-process tool,

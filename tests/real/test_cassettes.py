@@ -19,8 +19,9 @@ from pilothouse_sim.recorder import write_launcher
 from pilothouse_sim.scenario import AnyReply, reply
 from pilothouse_sim.scenario import tool as call
 from pilothouse_sim.simulator.cassette import write_player
-from tests.real.answering import Handler, bash
-from tests.real.desk import CACHE, DEADLINE, Setup, newest
+from tests.support.places import PROGRAMS
+from tests.support.real.answering import Handler, bash
+from tests.support.real.desk import CACHE, DEADLINE, Setup, newest
 
 QUESTION = {
     "question": "Which colour?",
@@ -37,7 +38,7 @@ REPLIES: list[AnyReply] = [
     reply(call("AskUserQuestion", questions=[QUESTION])),
     reply("Done."),
 ]
-SDK_CLIENT = Path(__file__).with_name("sdk_client.py")
+SDK_CLIENT = PROGRAMS / "sdk_client.py"
 
 ID = re.compile(
     r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|\b(?:toolu|msg|req|ph)_\w+|\bhook_\d+\b"

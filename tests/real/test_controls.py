@@ -14,7 +14,6 @@ import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -46,14 +45,15 @@ from pilothouse.protocol import (
 )
 from pilothouse.protocol.host_requests import CLIENT_REQUESTS
 from pilothouse_sim.scenario import ModelRequest, Reply, computed, gate, reply, tool
-from tests.real.desk import DEADLINE, VERSIONS, Desk, Setup, newest
-from tests.real.held import HeldCommand, allow, next_of, unread
+from tests.support.places import PROGRAMS
+from tests.support.real.desk import DEADLINE, VERSIONS, Desk, Setup, newest
+from tests.support.real.held import HeldCommand, allow, next_of, unread
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
 PARROT = {
     "type": "stdio",
     "command": sys.executable,
-    "args": [str(Path(__file__).with_name("parrot.py"))],
+    "args": [str(PROGRAMS / "parrot.py")],
 }
 known_to_119 = pytest.mark.parametrize("version", VERSIONS[:2], indirect=True)
 

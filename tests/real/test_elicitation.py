@@ -9,8 +9,8 @@ from typing import Any
 from pilothouse import Client, Decline, Dismiss, ElicitationRequest, Fill, WaitingOn
 from pilothouse_sim.scenario import reply
 from pilothouse_sim.scenario import tool as call
-from tests.real.answering import Handler, Holding, result_blocks, results
-from tests.real.desk import DEADLINE, Desk, Setup
+from tests.support.real.answering import Handler, Holding, result_blocks, results
+from tests.support.real.desk import DEADLINE, Desk, Setup
 
 # Asking through a resolver works in every era of the protocol: the newest CLI and the newest `mcp`
 # agree on the one in which a server sends no requests of its own.

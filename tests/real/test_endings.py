@@ -19,8 +19,8 @@ from pilothouse import (
     Unsupported,
 )
 from pilothouse_sim.scenario import ApiError, Text, gate, reply, text, tool
-from tests.real.desk import DEADLINE, Setup
-from tests.real.held import HeldCommand, allow, conversation
+from tests.support.real.desk import DEADLINE, Setup
+from tests.support.real.held import HeldCommand, allow, conversation
 
 OLDEST = "2.1.37"
 

@@ -30,8 +30,8 @@ from pilothouse.protocol import (
     UserPromptSubmitHookInput,
 )
 from pilothouse_sim.scenario import reply
-from tests.real.answering import Handler, Holding, bash, conversation, results
-from tests.real.desk import DEADLINE, NEWEST, Setup
+from tests.support.real.answering import Handler, Holding, bash, conversation, results
+from tests.support.real.desk import DEADLINE, NEWEST, Setup
 
 TOUCH = bash("touch made")
 

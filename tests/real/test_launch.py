@@ -25,9 +25,10 @@ from pilothouse import (
 )
 from pilothouse.client.launch import ENCLOSING_SESSION
 from pilothouse_sim.scenario import ModelRequest, reply, tool
-from tests.command_lines import showing
-from tests.real.desk import DEADLINE, VERSIONS, Desk, Setup, older
-from tests.real.held import allow, next_of
+from tests.support.command_lines import showing
+from tests.support.places import PROGRAMS
+from tests.support.real.desk import DEADLINE, VERSIONS, Desk, Setup, older
+from tests.support.real.held import allow, next_of
 
 LONG = "The wind blows from the north. " * 6_600
 """Some 200 kB: more than one argument of a command line can hold."""
@@ -102,7 +103,7 @@ async def test_a_long_mcp_configuration_arrives(desk: Setup) -> None:
     parrot = {
         "type": "stdio",
         "command": sys.executable,
-        "args": [str(Path(__file__).with_name("parrot.py"))],
+        "args": [str(PROGRAMS / "parrot.py")],
         "env": {f"TALE{number}": LONG[:60_000] for number in range(4)},
     }
     client = await it.client(mcp_servers={"parrot": parrot})
@@ -118,7 +119,7 @@ async def test_headers_and_variables_of_servers_arrive_and_are_in_no_command_lin
 ) -> None:
     it = await desk(reply("hello"))
     secret = f"hush-{os.getpid()}"
-    parrot = [sys.executable, str(Path(__file__).with_name("parrot.py"))]
+    parrot = [sys.executable, str(PROGRAMS / "parrot.py")]
     async with asyncio.timeout(DEADLINE), _web_server() as (url, headers):
         local = {
             "type": "stdio",

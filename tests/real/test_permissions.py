@@ -38,8 +38,8 @@ from pilothouse.protocol import (
 )
 from pilothouse_sim.scenario import reply
 from pilothouse_sim.scenario import tool as call
-from tests.real.answering import Handler, bash, conversation, results
-from tests.real.desk import DEADLINE, NEWEST, Desk, Setup, newest
+from tests.support.real.answering import Handler, bash, conversation, results
+from tests.support.real.desk import DEADLINE, NEWEST, Desk, Setup, newest
 
 TOUCH = bash("touch made")
 LIST = bash("python3 -c 'import os; print(os.listdir())'")

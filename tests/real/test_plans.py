@@ -19,8 +19,8 @@ from pilothouse import (
     RevisePlan,
 )
 from pilothouse_sim.scenario import ModelRequest, Reply, computed, reply, tool
-from tests.real.answering import Handler, bash, results
-from tests.real.desk import DEADLINE, NEWEST, Setup
+from tests.support.real.answering import Handler, bash, results
+from tests.support.real.desk import DEADLINE, NEWEST, Setup
 
 PLAN = "# Plan\n\n1. Look\n2. Leap\n"
 EXIT = reply(tool("ExitPlanMode"))

@@ -19,8 +19,9 @@ from pathlib import Path
 import pytest
 
 from pilothouse_sim.scenario import gate, reply, tool
-from tests.real.desk import CACHE, DEADLINE, Desk, Setup
-from tests.real.held import HeldCommand
+from tests.support.places import PROGRAMS
+from tests.support.real.desk import CACHE, DEADLINE, Desk, Setup
+from tests.support.real.held import HeldCommand
 
 # In a session of its own, deaf to hangups, and once more without the environment it came from.
 STRAYS = """\
@@ -76,7 +77,7 @@ def _read(pid: int, name: str) -> bytes:
 
 @asynccontextmanager
 async def owner(it: Desk, end: str = "killed") -> AsyncIterator[Owner]:
-    script = str(Path(__file__).with_name("owner.py"))
+    script = str(PROGRAMS / "client_owner.py")
     cli = str(CACHE / it.version / "claude")
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, script, cli, str(it.home), str(it.cwd), it.model.url, end),

@@ -7,9 +7,9 @@ from typing import Any
 
 from pilothouse import Allow, Choose, Deny, QuestionRequest, Skip
 from pilothouse_sim.scenario import reply, tool
-from tests.questions import COLOUR, TOPPINGS
-from tests.real.answering import Handler, results
-from tests.real.desk import DEADLINE, NEWEST, Desk, Setup
+from tests.support.model_questions import COLOUR, TOPPINGS
+from tests.support.real.answering import Handler, results
+from tests.support.real.desk import DEADLINE, NEWEST, Desk, Setup
 
 
 async def asked(desk: Setup, answer: Any, *questions: Any, **options: Any) -> tuple[Desk, Handler]:

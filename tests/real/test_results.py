@@ -17,8 +17,8 @@ from pilothouse_sim.scenario import (
     text,
     tool,
 )
-from tests.real.desk import DEADLINE, NEWEST, Setup, newest, older
-from tests.real.held import allow, conversation, next_of, unread
+from tests.support.real.desk import DEADLINE, NEWEST, Setup, newest, older
+from tests.support.real.held import allow, conversation, next_of, unread
 
 OLDEST = "2.1.37"
 LIST = tool("Bash", command="ls", description="list")

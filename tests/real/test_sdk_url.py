@@ -21,8 +21,8 @@ import pytest
 from pilothouse_sim.real_cli import environment
 from pilothouse_sim.scenario import Scenario, reply, save, text, tool
 from pilothouse_sim.scripted_model import ScriptedModel
-from tests.real.desk import CACHE, DEADLINE
-from tests.sim.simulator.harbour import CUT, Harbour, Message, Post, Visit
+from tests.support.real.desk import CACHE, DEADLINE
+from tests.support.sim.harbour import CUT, Harbour, Message, Post, Visit
 
 NEWER, OLDER = "2.1.119", "2.1.37"
 ARGUMENTS = (

@@ -15,9 +15,9 @@ from pilothouse.client.versions import parse_version
 from pilothouse.doors.dialect import refuses
 from pilothouse.protocol import StreamEvent
 from pilothouse_sim.scenario import gate, reply, text
-from tests.real.answering import Handler, bash
-from tests.real.desk import DEADLINE, NEWEST
-from tests.real.dialling import BUILDS, OLD, REPEATING, hall
+from tests.support.real.answering import Handler, bash
+from tests.support.real.desk import DEADLINE, NEWEST
+from tests.support.real.dialling import BUILDS, OLD, REPEATING, hall
 
 every_build = pytest.mark.parametrize("build", BUILDS)
 

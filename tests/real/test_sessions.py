@@ -13,8 +13,8 @@ import pytest
 from pilothouse import AssistantMessage, Client, SessionEnded, Turn
 from pilothouse.protocol import ConversationResetMessage
 from pilothouse_sim.scenario import reply
-from tests.real.desk import DEADLINE, NEWEST, Desk, Setup
-from tests.real.held import conversation, unread
+from tests.support.real.desk import DEADLINE, NEWEST, Desk, Setup
+from tests.support.real.held import conversation, unread
 
 OLDEST = "2.1.37"
 

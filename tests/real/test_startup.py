@@ -25,8 +25,8 @@ from pilothouse import (
 )
 from pilothouse_sim.real_cli import environment
 from pilothouse_sim.scenario import Text, reply, text, tool
-from tests.real.desk import CACHE, DEADLINE, NEWEST, Desk, Setup, newest
-from tests.real.held import allow, conversation, unread
+from tests.support.real.desk import CACHE, DEADLINE, NEWEST, Desk, Setup, newest
+from tests.support.real.held import allow, conversation, unread
 
 STREAMS = ("--input-format=stream-json", "--output-format=stream-json", "--verbose")
 ONE_PIXEL = bytes.fromhex(

@@ -34,8 +34,8 @@ from pilothouse_sim.scenario import (
     text,
     tool,
 )
-from tests.real.desk import DEADLINE, NEWEST, Setup, newest
-from tests.real.held import HeldCommand, allow, conversation, next_of, unread
+from tests.support.real.desk import DEADLINE, NEWEST, Setup, newest
+from tests.support.real.held import HeldCommand, allow, conversation, next_of, unread
 
 OLDEST = "2.1.37"
 

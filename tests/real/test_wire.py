@@ -16,8 +16,8 @@ import pytest
 
 from pilothouse_sim.real_cli import environment
 from pilothouse_sim.scenario import Scenario, reply, tool
-from tests.data.rawcli import ARGUMENTS, Message, RawCli, allow
-from tests.real.desk import CACHE, DEADLINE, NEWEST, Setup
+from tests.support.raw_cli import ARGUMENTS, Message, RawCli, allow
+from tests.support.real.desk import CACHE, DEADLINE, NEWEST, Setup
 
 TOUCH = tool("Bash", command="touch made", description="make it")
 

@@ -14,8 +14,8 @@ import pytest
 
 from pilothouse.relay.framing import Frame, Kind
 from pilothouse.relay.refusals import HEADER, PERMANENT, Refusal
-from tests.relay.door import DEADLINE, Door
-from tests.relay.running import ECHO, Running, python, relay
+from tests.support.relay.door import DEADLINE, Door
+from tests.support.relay.running import ECHO, Running, python, relay
 
 QUICK = {"ping": 0.1, "silence": 0.3, "handshake": 0.3}
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.relay.door import Door
-from tests.relay.proxy import Proxy
-from tests.relay.running import python, relay
+from tests.support.relay.bad_link import Proxy
+from tests.support.relay.door import Door
+from tests.support.relay.running import python, relay
 
 # Talks all the time, and answers each line, until it is told to stop.
 TALKS = """

@@ -11,9 +11,9 @@ import pytest
 
 from pilothouse.relay import registry
 from pilothouse.relay.refusals import Refusal
-from tests.relay.door import Door
-from tests.relay.running import ECHO, python, relay
-from tests.transport.children import gone
+from tests.support.processes import gone
+from tests.support.relay.door import Door
+from tests.support.relay.running import ECHO, python, relay
 
 HASTE = {"interrupt": 0.1, "close": 0.1, "terminate": 0.1, "kill": 2.0, "farewell": 0.1}
 

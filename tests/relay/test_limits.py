@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pilothouse.relay import leaving, registry
 from pilothouse.transport.base import LONGEST_LINE
-from tests.relay.door import Door
-from tests.relay.running import Running, python, relay
+from tests.support.relay.door import Door
+from tests.support.relay.running import Running, python, relay
 
 # Says lines as fast as it can, once it may, and writes down how far it has come.
 COUNTS = """

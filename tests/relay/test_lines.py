@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.relay.door import Door
-from tests.relay.running import ECHO, SAYS, python, relay
+from tests.support.relay.door import Door
+from tests.support.relay.running import ECHO, SAYS, python, relay
 
 # Ten thousand lines a second.
 STEADY = """

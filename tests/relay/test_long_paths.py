@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.relay.door import Door
-from tests.relay.running import ECHO, python, relay
+from tests.support.relay.door import Door
+from tests.support.relay.running import ECHO, python, relay
 
 
 async def test_a_relay_reaches_it_again_and_again(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.relay.door import Door
-from tests.relay.running import Running, python, relay
-from tests.transport.children import alive, gone
+from tests.support.processes import alive, gone
+from tests.support.relay.door import Door
+from tests.support.relay.running import Running, python, relay
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper and /proc")
 

@@ -12,9 +12,9 @@ import pytest
 from pilothouse_sim.clis import RealCLI
 from pilothouse_sim.plugin import RealCLIMaker
 from pilothouse_sim.scenario import reply, tool
-from tests.relay.door import Door
-from tests.relay.running import Running, relay
-from tests.transport.children import gone
+from tests.support.processes import gone
+from tests.support.relay.door import Door
+from tests.support.relay.running import Running, relay
 
 pytestmark = pytest.mark.real
 

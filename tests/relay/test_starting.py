@@ -15,9 +15,9 @@ import pytest
 from pilothouse.relay import registry
 from pilothouse.relay.starting import start
 from pilothouse.transport import SpawnFailed
-from tests.relay.door import DEADLINE, SESSION, TOKEN, Door
-from tests.relay.running import ECHO, python
-from tests.transport.children import alive, gone
+from tests.support.processes import alive, gone
+from tests.support.relay.door import DEADLINE, SESSION, TOKEN, Door
+from tests.support.relay.running import ECHO, python
 
 Start = Callable[..., int]
 

@@ -17,11 +17,11 @@ from pilothouse.api.requests import Start
 from pilothouse.errors import ServerError
 from pilothouse.faces.http import Application
 from pilothouse.remote import RemoteEngine, dialling, watching
-from tests.faces.http.fake import FakeEngine
-from tests.faces.http.serving import TOKEN, make_app, served
-from tests.server.certificates import certificate
+from tests.support.certificates import certificate
+from tests.support.http.fake_engine import FakeEngine
+from tests.support.http.serving import TOKEN, make_app, served
+from tests.support.strangers import Stranger, has_ipv6, listening, pump
 
-from .strangers import Stranger, has_ipv6, listening, pump
 from .test_remote import free_port
 
 DEADLINE = 30

@@ -22,8 +22,8 @@ from pilothouse.api.operations import OPERATIONS
 from pilothouse.api.problems import CODES, code_of
 from pilothouse.api.requests import Ask, Caps, Fork, Say, SessionOptions, Start
 from pilothouse.remote import RemoteEngine, watching
-from tests.faces.http.fake import FakeEngine
-from tests.faces.http.serving import TOKEN, calling, make_app, served
+from tests.support.http.fake_engine import FakeEngine
+from tests.support.http.serving import TOKEN, calling, make_app, served
 
 DEADLINE = 30
 S = "session-1"

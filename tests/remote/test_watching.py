@@ -7,8 +7,8 @@ from contextlib import aclosing
 
 from pilothouse.api.requests import Start
 from pilothouse.remote import RemoteEngine
-from tests.faces.http.fake import FakeEngine
-from tests.faces.http.serving import TOKEN, make_app, served
+from tests.support.http.fake_engine import FakeEngine
+from tests.support.http.serving import TOKEN, make_app, served
 
 
 async def test_a_cursor_beyond_the_end_is_told_once_and_set_back() -> None:

@@ -13,8 +13,8 @@ import pytest
 from pilothouse.doors.listening import listen
 from pilothouse.relay.refusals import HEADER, Refusal
 from pilothouse.runner.control import FINAL
-from tests.doors.peers import Peer, hello
-from tests.runner.house import DEADLINE, House, Machine, house, runner
+from tests.support.doors.runner_peer import Peer, hello
+from tests.support.runner.server import DEADLINE, House, Machine, house, runner
 
 
 @pytest.fixture

@@ -22,7 +22,7 @@ from pilothouse.runner.relays import Door, Relays
 from pilothouse.runner.runner import Runner
 from pilothouse.runner.workplace import Workplace
 from pilothouse.transport import SpawnFailed
-from tests.runner.house import DEADLINE, Machine, house
+from tests.support.runner.server import DEADLINE, Machine, house
 
 DOOR = Door("ws://127.0.0.1:9")
 

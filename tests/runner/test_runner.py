@@ -14,8 +14,8 @@ import pytest
 
 from pilothouse.relay import registry
 from pilothouse.transport import SpawnFailed
-from tests.runner.house import House, Machine, house, runner
-from tests.transport.children import alive, gone
+from tests.support.processes import alive, gone
+from tests.support.runner.server import House, Machine, house, runner
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ from pilothouse.server.background import LOG_NAME, find_or_start
 from pilothouse.server.engines import KEY_NAME, SOCKET_NAME
 from pilothouse.server.runtime import FILE_NAME, TOKEN_NAME
 from tests.remote.test_remote import free_port
+from tests.support.places import PROGRAMS
 
 from .conftest import DEADLINE, Machine
 
@@ -64,7 +65,7 @@ class Other:
 @pytest.fixture
 async def other() -> AsyncIterator[Other]:
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-S", str(Path(__file__).with_name("other_user.py")), str(NOBODY)),
+        *(sys.executable, "-S", str(PROGRAMS / "other_user.py"), str(NOBODY)),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         limit=64 * 1024 * 1024,

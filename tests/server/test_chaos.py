@@ -43,10 +43,9 @@ from pilothouse.server.engines import SOCKET_NAME
 from pilothouse_sim.clis import SimulatedCLI
 from pilothouse_sim.plugin import SimulatedCLIMaker
 from pilothouse_sim.scenario import AnyReply, Branch, When, reply, text, tool
-from tests.transport.children import alive, gone
-
-from .books import Books, known
-from .killable import DEADLINE, MARK, Server, until, with_cli
+from tests.support.processes import alive, gone
+from tests.support.server.journal_checks import Books, known
+from tests.support.server.killable import DEADLINE, MARK, Server, until, with_cli
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper and /proc")
 

@@ -27,11 +27,22 @@ from pilothouse.errors import QuestionSettled
 from pilothouse.relay.registry import Found
 from pilothouse.remote import RemoteEngine
 from pilothouse.server import runtime
-
-from .books import Books, check_acknowledged, check_seen, check_track, known
-from .killable import DEADLINE, Server, until
-from .load import Load, Person
-from .voices import EngineVoice, HttpVoice, SocketVoice, watch_by_engine, watch_by_sse
+from tests.support.server.journal_checks import (
+    Books,
+    check_acknowledged,
+    check_seen,
+    check_track,
+    known,
+)
+from tests.support.server.killable import DEADLINE, Server, until
+from tests.support.server.load import Load, Person
+from tests.support.server.voices import (
+    EngineVoice,
+    HttpVoice,
+    SocketVoice,
+    watch_by_engine,
+    watch_by_sse,
+)
 
 THE_CLIS_OWN = ("cli", "partial", "noise", "turn.ended", "question.opened", "rules.kept")
 """What comes into a journal while nobody asks for anything."""

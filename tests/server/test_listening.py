@@ -12,8 +12,7 @@ from pilothouse.errors import ServerError
 from pilothouse.server.listening import address_of, bind, check_exposure, hosts_of, is_loopback
 from pilothouse.server.probing import tls_context
 from pilothouse.settings import Settings, load
-
-from .certificates import certificate
+from tests.support.certificates import certificate
 
 
 def settings(**flags: Any) -> Settings:

@@ -22,12 +22,12 @@ from pilothouse.errors import ServerError
 from pilothouse.server import mcp as ways_in
 from pilothouse.server.attendance import Attendance
 from pilothouse.server.mcp import McpOverHttp
-from tests.faces.http.fake import FakeEngine
-from tests.faces.http.serving import BEARER, make_app, served
-from tests.faces.mcp.bare import INITIALIZE, INITIALIZED, LIST
-from tests.remote.strangers import Stranger, listening
 from tests.remote.test_remote import free_port
-from tests.transport.children import gone
+from tests.support.http.fake_engine import FakeEngine
+from tests.support.http.serving import BEARER, make_app, served
+from tests.support.mcp.bare import INITIALIZE, INITIALIZED, LIST
+from tests.support.processes import gone
+from tests.support.strangers import Stranger, listening
 
 from .conftest import DEADLINE, Machine
 

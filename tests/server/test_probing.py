@@ -13,7 +13,7 @@ from pilothouse.server import probing, runtime
 from pilothouse.server.background import find_or_start
 from pilothouse.server.probing import answering, health
 from pilothouse.server.runtime import Lock, Running
-from tests.remote.strangers import Stranger, listening
+from tests.support.strangers import Stranger, listening
 
 from .conftest import DEADLINE, Machine
 

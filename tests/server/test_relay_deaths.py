@@ -20,10 +20,9 @@ from pilothouse.server.engines import RELAYS_NAME
 from pilothouse_sim.clis import RealCLI, SimulatedCLI
 from pilothouse_sim.plugin import RealCLIMaker, SimulatedCLIMaker
 from pilothouse_sim.scenario import Branch, Reply, When, gate, reply, text, tool
-from tests.engine.house import House
-from tests.transport.children import alive, gone
-
-from .killable import until
+from tests.support.engine.harness import House
+from tests.support.processes import alive, gone
+from tests.support.server.killable import until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper and /proc")
 

@@ -29,10 +29,9 @@ from pilothouse.remote import RemoteEngine
 from pilothouse_sim.clis import RealCLI, SimulatedCLI
 from pilothouse_sim.plugin import RealCLIMaker, SimulatedCLIMaker
 from pilothouse_sim.scenario import Reply, Step, Text, ToolCall, gate, reply, text, tool
-
-from .killable import DEADLINE, Server, until, with_cli
-from .load import Lost
-from .voices import HttpVoice
+from tests.support.server.killable import DEADLINE, Server, until, with_cli
+from tests.support.server.load import Lost
+from tests.support.server.voices import HttpVoice
 
 ASKS = 3
 STRETCHES = 5

@@ -23,8 +23,8 @@ from websockets.exceptions import InvalidStatus
 
 from pilothouse.server.background import connect
 from pilothouse.server.serving import import_app
+from tests.support.certificates import certificate
 
-from .certificates import certificate
 from .conftest import DEADLINE, Machine
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -18,10 +18,9 @@ from pilothouse.relay import registry, starting
 from pilothouse.remote import RemoteEngine
 from pilothouse.server import runtime, survivors
 from pilothouse.settings import Settings, load
-from tests.relay.running import ECHO, python
-from tests.transport.children import alive, gone
-
-from .killable import Server
+from tests.support.processes import alive, gone
+from tests.support.relay.running import ECHO, python
+from tests.support.server.killable import Server
 
 TRIES = 10
 

@@ -19,12 +19,13 @@ from pilothouse.relay import registry
 from pilothouse.server import runtime, survivors
 from pilothouse.server.background import connect
 from pilothouse.settings import load
-from tests.relay.door import SESSION
-from tests.relay.running import ECHO, python, relay
-from tests.transport.children import gone
+from tests.support.places import PROGRAMS
+from tests.support.processes import gone
+from tests.support.programs.stand_in_server import TOKEN
+from tests.support.relay.door import SESSION
+from tests.support.relay.running import ECHO, python, relay
 
 from .conftest import Machine
-from .standin import TOKEN
 
 Stand = Callable[..., str]
 Pretend = Callable[..., subprocess.Popen[bytes]]
@@ -83,7 +84,7 @@ def stand(state: Path, tmp_path: Path) -> Iterator[Stand]:
 
     def stand(routes: dict[str, object], token: str = TOKEN) -> str:
         folder = load(env=os.environ).runtime_dir
-        script = str(Path(__file__).with_name("standin.py"))
+        script = str(PROGRAMS / "stand_in_server.py")
         process = subprocess.Popen(
             [sys.executable, script, str(folder), str(tmp_path / "asked"), json.dumps(routes)],
             stdout=subprocess.PIPE,

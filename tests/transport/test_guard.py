@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from pilothouse.transport import SpawnFailed, guarding, stdio
-from tests.transport.children import (
+from tests.support.processes import (
     DEADLINE,
     DEAF,
     ECHO,

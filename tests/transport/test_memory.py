@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from pilothouse.transport import Exit, MemoryTransport, TransportClosed, TransportError, pair
-from tests.transport.children import Recorder
+from tests.support.processes import Recorder
 
 
 class Ends:

@@ -19,7 +19,7 @@ from pilothouse.transport import (
     TransportError,
     stdio,
 )
-from tests.transport.children import (
+from tests.support.processes import (
     DEADLINE,
     DEAF,
     ECHO,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from pilothouse_sim.scenario import reply, tool
-from tests.data.rawcli import Message
 from tests.differential.driver import Cli, Scene
 from tests.differential.host import (
     PARTIAL,
@@ -19,6 +18,7 @@ from tests.differential.host import (
     settings,
     turns,
 )
+from tests.support.raw_cli import Message
 
 MAKES = script(reply("Making it.", bash("touch made")), reply("Over."))
 MAKES_TWICE = script(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pilothouse_sim.scenario import gate, reply, text, thinking, tool
-from tests.data.rawcli import ARGUMENTS, Message
 from tests.differential.driver import Cli, Scene, own_uuid
 from tests.differential.host import (
     PARTIAL,
@@ -17,6 +16,7 @@ from tests.differential.host import (
     script,
     turns,
 )
+from tests.support.raw_cli import ARGUMENTS, Message
 
 
 def says(words: str) -> Callable[[Message], bool]:

@@ -6,9 +6,9 @@ from typing import Any, get_args
 
 from pilothouse.protocol.hooks import HookEvent
 from pilothouse_sim.scenario import Scenario, reply
-from tests.data.rawcli import Message
 from tests.differential.driver import Cli, Scene
 from tests.differential.host import REPLAY, allow, bash, deny, initialized, is_ask, script, turns
+from tests.support.raw_cli import Message
 
 EVENTS: tuple[str, ...] = get_args(HookEvent)
 MAKES = script(reply(bash("touch made")), reply("Over."))

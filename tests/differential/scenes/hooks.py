@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from pilothouse_sim.scenario import ApiError, gate, reply, text, tool
-from tests.data.rawcli import Message
 from tests.differential.driver import Cli, Scene
 from tests.differential.host import (
     PARTIAL,
@@ -24,6 +23,7 @@ from tests.differential.host import (
     turns,
 )
 from tests.differential.scenes.agents import sends
+from tests.support.raw_cli import Message
 
 SHOW_HOOKS = "--include-hook-events"
 UNTIMED = """sed 's/"duration_ms":[0-9]*/"duration_ms":0/'"""

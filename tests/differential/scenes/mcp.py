@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from pilothouse_sim.scenario import ToolCall, reply, tool
-from tests.data.rawcli import Message
 from tests.differential.driver import Cli, Scene
 from tests.differential.host import PARTIAL, allow, deny, initialized, script, turns
+from tests.support.raw_cli import Message
 
 NUMBER = {"type": "number"}
 PIXEL = (

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pilothouse_sim.scenario import reply, tool
-from tests.data.rawcli import Message
 from tests.differential.driver import Cli, Scene
 from tests.differential.host import SILENT, allow, deny, script, turns
+from tests.support.raw_cli import Message
 
 COLOUR = {
     "question": "Which colour?",

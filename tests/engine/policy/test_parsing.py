@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from pilothouse.engine.policy import Policy
 from pilothouse.engine.policy.parsing import MEMBERS
 from pilothouse.errors import PolicyError
-from tests.engine.policy.policies import rule
+from tests.support.engine.policies import rule
 
 
 @pytest.mark.parametrize(

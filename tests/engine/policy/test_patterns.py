@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from pilothouse.engine.policy import Ask
-from tests.engine.policy.policies import bash, rule, verdict
+from tests.support.engine.policies import bash, rule, verdict
 
 # Paths
 

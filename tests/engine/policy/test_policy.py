@@ -15,7 +15,7 @@ from pilothouse.engine.policy import Ask, Decision, Policy, PolicyFile, dry_run
 from pilothouse.engine.policy.effort import bounded
 from pilothouse.engine.policy.policy import LARGEST
 from pilothouse.errors import PolicyError
-from tests.engine.policy.policies import bash, rule, scripts, verdict
+from tests.support.engine.policies import bash, rule, scripts, verdict
 
 # Rules and their order
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pilothouse.engine.policy import Ask, Policy
 from pilothouse.engine.policy.shell import _REDIRECTED, joined_texts, plain_text
-from tests.engine.policy.policies import PIECES, bash, rule, verdict
+from tests.support.engine.policies import PIECES, bash, rule, verdict
 
 GIT = rule('tool = "Bash"', 'command = "git *"', 'action = "allow"')
 

@@ -23,7 +23,7 @@ from pilothouse.engine.questions import (
 )
 from pilothouse.errors import AnswerRefused, BypassNotAllowed
 from pilothouse.protocol.wire import encode_json
-from tests.engine.questions.asks import (
+from tests.support.asks import (
     COLOUR,
     EVERY,
     ONE_OF_EACH,

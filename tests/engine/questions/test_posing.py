@@ -40,7 +40,7 @@ from pilothouse.engine.questions import (
     statement,
 )
 from pilothouse.protocol.wire import encode_json
-from tests.engine.questions.asks import (
+from tests.support.asks import (
     COLOUR,
     CWD,
     EVERY,

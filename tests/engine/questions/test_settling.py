@@ -29,7 +29,7 @@ from pilothouse.engine.questions import (
     elicited,
     settled,
 )
-from tests.engine.questions.asks import (
+from tests.support.asks import (
     COLOUR,
     MODE,
     PLAN,

@@ -22,7 +22,7 @@ from pilothouse.client.permissions import PermissionRequest
 from pilothouse.engine.questions import (
     statement,
 )
-from tests.engine.questions.asks import (
+from tests.support.asks import (
     COLOUR,
     PLAN,
     SAILS,

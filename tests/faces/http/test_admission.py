@@ -13,9 +13,8 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from pilothouse.doors import admission
-
-from .fake import FakeEngine
-from .serving import BEARER, LIMIT, TOKEN, make_app, served
+from tests.support.http.fake_engine import FakeEngine
+from tests.support.http.serving import BEARER, LIMIT, TOKEN, make_app, served
 
 DEADLINE = 20
 MUCH = 64 * 1024 * 1024

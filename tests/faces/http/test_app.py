@@ -15,9 +15,8 @@ from pilothouse.api.operations import OPERATIONS, Operation
 from pilothouse.api.problems import CODES, STATUSES, status_of
 from pilothouse.api.requests import Start
 from pilothouse.faces.http import Application, create_app
-
-from .fake import SECRET, FakeEngine
-from .serving import BEARER, LIMIT, calling, make_app
+from tests.support.http.fake_engine import SECRET, FakeEngine
+from tests.support.http.serving import BEARER, LIMIT, calling, make_app
 
 
 @pytest.fixture

@@ -8,9 +8,8 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
 from pilothouse.api.problems import STATUSES
 from pilothouse.faces.http.document import make_document
-
-from .fake import FakeEngine
-from .serving import calling, make_app
+from tests.support.http.fake_engine import FakeEngine
+from tests.support.http.serving import calling, make_app
 
 DOCUMENT = make_document("1.2.3")
 OPERATIONS = [

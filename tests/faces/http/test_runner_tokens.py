@@ -22,8 +22,7 @@ from pilothouse.server.engines import RUNNERS_NAME, open_with_doors
 from pilothouse.server.logs import Redaction, set_up
 from pilothouse.server.simulating import choose
 from pilothouse.settings import load
-
-from .serving import BEARER, make_app, served
+from tests.support.http.serving import BEARER, make_app, served
 
 DEADLINE = 20
 QUIETED = ("httpx", "httpcore", "uvicorn.error", "websockets", "asyncio")

@@ -27,8 +27,7 @@ from pilothouse.faces.http.document import make_document
 from pilothouse.settings import load
 from pilothouse_sim.clis import SimulatedCLI
 from pilothouse_sim.plugin import SimulatedCLIMaker
-
-from .serving import BEARER, make_app, served
+from tests.support.http.serving import BEARER, make_app, served
 
 # The engine refuses, with 422, values that fit the document: a directory that is not there.
 NOT_OURS = [positive_data_acceptance]

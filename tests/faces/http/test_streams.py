@@ -20,9 +20,8 @@ from pilothouse.api.requests import Start
 from pilothouse.errors import JournalError, ServerError
 from pilothouse.faces.http import end_streams, sockets, streams
 from pilothouse.faces.http.frames import sse_chunk
-
-from .fake import FakeEngine
-from .serving import BEARER, LIMIT, TOKEN, calling, make_app, served
+from tests.support.http.fake_engine import FakeEngine
+from tests.support.http.serving import BEARER, LIMIT, TOKEN, calling, make_app, served
 
 DEADLINE = 20
 

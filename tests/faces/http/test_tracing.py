@@ -22,9 +22,8 @@ from websockets.asyncio.client import connect
 from pilothouse.api.requests import Start
 from pilothouse.errors import JournalError, SettingError
 from pilothouse.faces.http import Tracing, make_tracer
-
-from .fake import FakeEngine
-from .serving import BEARER, calling, make_app, served
+from tests.support.http.fake_engine import FakeEngine
+from tests.support.http.serving import BEARER, calling, make_app, served
 
 PARENT = "0af7651916cd43dd8448eb211c80319c"
 

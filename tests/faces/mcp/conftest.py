@@ -9,7 +9,7 @@ import pytest
 
 from pilothouse_sim.plugin import SimulatedCLIMaker
 from tests.engine.conftest import housing
-from tests.faces.mcp.desk import Desk
+from tests.support.mcp.desk import Desk
 
 Desks = Callable[..., Awaitable[Desk]]
 

@@ -17,8 +17,8 @@ from pilothouse.api.answers import Allow, Choose, Deny
 from pilothouse.faces.mcp.eliciting import Taken, can_elicit, can_open_pages, required, take
 from pilothouse.faces.mcp.pushing import Channel, Pushing
 from pilothouse.faces.mcp.reaching import Reach
-from tests.engine.questions.asks import COLOUR, SAILS, asked, page, posed
-from tests.faces.mcp.elicited import (
+from tests.support.asks import COLOUR, SAILS, asked, page, posed
+from tests.support.mcp.elicited import (
     ACCEPT,
     BY,
     CANCEL,

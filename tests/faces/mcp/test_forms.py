@@ -35,7 +35,7 @@ from pilothouse.api.questions import Question
 from pilothouse.engine.questions import check
 from pilothouse.errors import AnswerRefused
 from pilothouse.faces.mcp.forms import LONGEST, answer_in, form_of
-from tests.engine.questions.asks import (
+from tests.support.asks import (
     COLOUR,
     MODE,
     PLAN,

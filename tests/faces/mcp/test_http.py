@@ -22,12 +22,12 @@ from mcp.server.lowlevel import Server
 from pilothouse.faces.mcp import pushing
 from pilothouse.faces.mcp.http import OverHttp, open_app
 from pilothouse_sim.scenario import reply, tool
-from tests.faces.http.fake import FakeEngine
-from tests.faces.http.serving import BEARER, LIMIT, make_app, served
+from tests.support.http.fake_engine import FakeEngine
+from tests.support.http.serving import BEARER, LIMIT, make_app, served
+from tests.support.mcp.bare import DEADLINE, INITIALIZE, INITIALIZED, LIST, House
+from tests.support.mcp.desk import Caller, Desk
 
-from .bare import DEADLINE, INITIALIZE, INITIALIZED, LIST, House
 from .conftest import Desks
-from .desk import Caller, Desk
 
 SESSION = "mcp-session-id"
 ACCEPT = {"accept": "application/json, text/event-stream"}

@@ -19,7 +19,7 @@ from pilothouse.api.statuses import Listed
 from pilothouse.faces.mcp.calls import CALLS
 from pilothouse.faces.mcp.operating import Act, Operator, Outcome
 from pilothouse.faces.mcp.reaching import Reach
-from tests.faces.http.fake import NOW, FakeEngine
+from tests.support.http.fake_engine import NOW, FakeEngine
 
 
 class Recording(FakeEngine):

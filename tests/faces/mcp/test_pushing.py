@@ -17,7 +17,7 @@ from pilothouse.api.events import Batch, Gap
 from pilothouse.faces.mcp import pushing as module
 from pilothouse.faces.mcp.pushing import Channel, Pushing
 from pilothouse.faces.mcp.reaching import Reach
-from tests.engine.questions.asks import (
+from tests.support.asks import (
     COLOUR,
     PLAN,
     SAILS,
@@ -27,7 +27,7 @@ from tests.engine.questions.asks import (
     plan_request,
     posed,
 )
-from tests.faces.mcp.elicited import (
+from tests.support.mcp.elicited import (
     ACCEPT,
     BY,
     CANCEL,

@@ -27,7 +27,7 @@ from pilothouse.api.questions import Question
 from pilothouse.engine.questions import check
 from pilothouse.errors import AnswerRefused
 from pilothouse.faces.mcp.questions import answer_of, pending, valid_answers
-from tests.engine.questions.asks import (
+from tests.support.asks import (
     COLOUR,
     EVERY,
     RULE,

@@ -23,7 +23,7 @@ from pilothouse.errors import ServerError
 from pilothouse.faces.mcp.reaching import Reach
 from pilothouse.faces.mcp.resources import PAGE, Resources
 from pilothouse.faces.mcp.transcripts import NARROWEST
-from tests.faces.http.fake import NOW, FakeEngine
+from tests.support.http.fake_engine import NOW, FakeEngine
 
 # Handshake versions have no other way to say it.
 pytestmark = pytest.mark.filterwarnings("ignore:resources/(un)?subscribe is removed")

@@ -16,8 +16,8 @@ from pilothouse.faces.mcp import results
 from pilothouse.faces.mcp.problems import FORM_CLOSED
 from pilothouse.faces.mcp.questions import pending
 from pilothouse.faces.mcp.tools import TOOLS
-from tests.engine.questions.asks import EVERY, asked, posed
-from tests.faces.http.fake import NOW
+from tests.support.asks import EVERY, asked, posed
+from tests.support.http.fake_engine import NOW
 
 PROMISED = {each["name"]: Draft202012Validator(each["outputSchema"]) for each in TOOLS}
 STATES = ("active", "awaiting_input", "done", "error", "interrupted")

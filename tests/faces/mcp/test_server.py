@@ -16,7 +16,7 @@ from pilothouse.faces.mcp import permission
 from pilothouse_sim.scenario import gate, reply, tool
 from tests.engine.test_elsewhere import bare
 from tests.faces.mcp.conftest import Desks
-from tests.faces.mcp.desk import Caller, Desk, text_of
+from tests.support.mcp.desk import Caller, Desk, text_of
 
 DEADLINE = 20.0
 """Much less than a call that waits for something would take."""

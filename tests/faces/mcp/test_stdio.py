@@ -18,8 +18,7 @@ from mcp import MCPError
 
 from pilothouse.faces.mcp import stdio
 from pilothouse.faces.mcp.stdio import KEPT, Lines, TooLong, serve
-
-from .bare import DEADLINE, INITIALIZE, INITIALIZED, LIST, House
+from tests.support.mcp.bare import DEADLINE, INITIALIZE, INITIALIZED, LIST, House
 
 LONGEST = 200_000
 LONG = b"x" * LONGEST

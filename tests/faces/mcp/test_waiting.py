@@ -16,7 +16,7 @@ from pilothouse.errors import ServerError
 from pilothouse.faces.mcp import waiting
 from pilothouse.faces.mcp.reaching import Reach
 from pilothouse.faces.mcp.waiting import wait
-from tests.faces.http.fake import NOW, FakeEngine
+from tests.support.http.fake_engine import NOW, FakeEngine
 
 DEADLINE = 20
 

@@ -10,7 +10,7 @@ import pytest
 
 from pilothouse_sim.scenario import AnyReply, ApiError, Broken, reply, tool
 from pilothouse_sim.simulator import refusals
-from tests.sim.simulator.company import Company, company
+from tests.support.sim.company import Company, company
 
 BASE_URL = "http://gateway.example:8080"
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from pilothouse_sim.scenario import Scenario, reply, tool
-from tests.sim.simulator.company import Company
-from tests.sim.simulator.home import FIRST, Home, script
+from tests.support.sim.company import Company
+from tests.support.sim.home import FIRST, Home, script
 
 VARIABLE = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"
 NOTE = "{{cwd}}/note.txt"

@@ -14,8 +14,8 @@ from pilothouse_sim.simulator.flags import parse
 from pilothouse_sim.simulator.model import Model
 from pilothouse_sim.simulator.process import run
 from pilothouse_sim.simulator.wire_ends import WireListener
-from tests.sim.simulator.company import DEADLINE, FLAGS, company
-from tests.sim.simulator.home import Home, script
+from tests.support.sim.company import DEADLINE, FLAGS, company
+from tests.support.sim.home import Home, script
 
 TOKEN = "CLAUDE_CODE_SESSION_ACCESS_TOKEN"
 

@@ -13,7 +13,7 @@ import pytest
 from pilothouse_sim.scenario import reply, tool
 from pilothouse_sim.simulator.hooks.outputs import Fired, Heard
 from pilothouse_sim.simulator.hooks.table import HookTable, matches
-from tests.sim.simulator.company import Message, company
+from tests.support.sim.company import Message, company
 
 TOUCH = tool("Bash", command="touch made", description="Make it")
 LS = tool("Bash", command="ls", description="Look")

@@ -15,7 +15,7 @@ import pytest
 from pilothouse_sim.scenario import ToolCall, reply, tool
 from pilothouse_sim.simulator.mcp.results import Reader
 from pilothouse_sim.simulator.tools.base import ToolFailure
-from tests.sim.simulator.company import Message, company
+from tests.support.sim.company import Message, company
 
 PIXEL = "iVBORw0KGgo="
 CLERK = """

@@ -9,7 +9,7 @@ import pytest
 
 from pilothouse_sim.scenario import reply
 from pilothouse_sim.simulator.prompts import as_sent, words_of
-from tests.sim.simulator.company import company
+from tests.support.sim.company import company
 
 
 @pytest.mark.parametrize(

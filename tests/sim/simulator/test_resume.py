@@ -11,10 +11,10 @@ from pilothouse_sim.scenario import reply, thinking, tool
 from pilothouse_sim.scripted_model import ScriptedModel
 from pilothouse_sim.simulator.flags import BadFlag, parse
 from pilothouse_sim.simulator.resume import messages, read
-from tests.data.rawcli import RawProcess
-from tests.real.desk import CACHE, NEWEST
-from tests.sim.simulator.company import FLAGS
-from tests.sim.simulator.home import FIRST, SECOND, Home, script, words
+from tests.support.raw_cli import RawProcess
+from tests.support.real.desk import CACHE, NEWEST
+from tests.support.sim.company import FLAGS
+from tests.support.sim.home import FIRST, SECOND, Home, script, words
 
 TRUE = tool("Bash", command="true", description="Do it")
 TALK = script(reply("One."), reply("Two."), reply("Three."), reply("Four."))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pilothouse_sim.scenario import Usage, reply
-from tests.sim.simulator.home import FIRST, Home, script
+from tests.support.sim.home import FIRST, Home, script
 
 TALK = script(reply("One."), reply("Two."), reply("Three."))
 

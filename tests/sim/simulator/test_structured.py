@@ -10,7 +10,7 @@ import pytest
 
 from pilothouse_sim.scenario import ToolCall, reply
 from pilothouse_sim.simulator.json_schema import BadSchema, misfits, read_schema
-from tests.sim.simulator.company import company
+from tests.support.sim.company import company
 
 SCHEMA = {
     "type": "object",

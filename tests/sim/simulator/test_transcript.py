@@ -9,7 +9,7 @@ import pytest
 
 from pilothouse_sim.scenario import Branch, Scenario, When, reply, thinking, tool
 from pilothouse_sim.simulator.facts import project_folder
-from tests.sim.simulator.home import FIRST, Home, script
+from tests.support.sim.home import FIRST, Home, script
 
 TRUE = tool("Bash", command="true", description="Do it")
 COMMON = {

@@ -21,8 +21,8 @@ sys.path.insert(0, str(HERE.parents[3]))
 
 from pilothouse_sim.isolation import enter_network_namespace  # noqa: E402
 from pilothouse_sim.scenario import Branch, Scenario, When, reply, tool  # noqa: E402
-from tests.data import rawcli  # noqa: E402
 from tests.sim.simulator.data.permission_suites import SUITES, Suite  # noqa: E402
+from tests.support import raw_cli as rawcli  # noqa: E402
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -31,7 +31,7 @@ from pilothouse_sim.scenario import (  # noqa: E402
     computed,
     reply,
 )
-from tests.data.rawcli import RawCli  # noqa: E402
+from tests.support.raw_cli import RawCli  # noqa: E402
 
 Step = dict[str, Any]
 ENVIRONMENT = {"CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS": "1", "ENABLE_TOOL_SEARCH": "false"}
