@@ -9,10 +9,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from pilothouse_sim.isolation import enter_network_namespace
-
-IN_CI = os.environ.get("CI") == "true"
-PROVING = os.environ.get("PILOTHOUSE_PROVE") == "1"
-WITH_E2E = os.environ.get("CLAUDE_CODE_E2E") == "true"
+from tests.support.switches import IN_CI, PROVING, WITH_E2E
 
 settings.register_profile("short", max_examples=25, derandomize=True, database=None, deadline=None)
 settings.register_profile(

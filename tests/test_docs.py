@@ -21,7 +21,6 @@ import textwrap
 import tokenize
 import types
 from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,17 +37,17 @@ from pilothouse.protocol.system import SystemMessage
 from pilothouse.protocol.wire import JsonObject, members, tag_of
 from pilothouse.transport import MemoryTransport
 from pilothouse_sim.scripted_cli import ScriptedCLI
-
-ROOT = Path(__file__).resolve().parent.parent
-DOCS = ROOT / "docs"
-PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
-
-FENCE = re.compile(
-    r"^(?:<!-- test: run(?: (?P<scene>\w+))?(?: prints (?P<prints>.+?))? -->\n(?P<runs>))?"
-    r"```python\n(?P<code>.*?)^```$",
-    re.MULTILINE | re.DOTALL,
+from tests.support.docs import (
+    ANY_FENCE,
+    DOCS,
+    EXAMPLES,
+    PAGES,
+    Example,
+    is_documented,
+    page,
 )
-ANY_FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+from tests.support.places import ROOT
+
 ROW = re.compile(r"^\| ([A-H])(\d+) \|", re.MULTILINE)
 CITED = re.compile(r"\b([A-H])(\d{1,2})(?:-\1(\d{1,2}))?\b")
 CITING = [
@@ -61,47 +60,7 @@ NOT_MET_BY_A_CLIENT: dict[str, str] = {}
 PLAYING_DEADLINE = 20
 
 
-def page(name: str) -> str:
-    return (DOCS / name).read_text()
-
-
 # The examples
-
-
-@dataclass(frozen=True)
-class Example:
-    """One Python block of a page."""
-
-    page: str
-    line: int
-    code: str
-    runs: bool
-    scene: str
-    prints: str
-
-    def __str__(self) -> str:
-        return f"{self.page}:{self.line}"
-
-    def parse(self) -> ast.Module:
-        flags = ast.PyCF_ONLY_AST | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
-        return compile(self.code, str(self), "exec", flags, dont_inherit=True)
-
-
-def examples() -> Iterator[Example]:
-    for path in PAGES:
-        text = path.read_text()
-        for found in FENCE.finditer(text):
-            yield Example(
-                page=path.name,
-                line=text.count("\n", 0, found.start("code")) + 1,
-                code=found["code"],
-                runs=found["runs"] is not None,
-                scene=found["scene"] or "text",
-                prints=found["prints"] or "",
-            )
-
-
-EXAMPLES = list(examples())
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=str)
@@ -314,16 +273,6 @@ SCENES: dict[str, Callable[[Player], Awaitable[str]]] = {
 
 
 # The reference
-
-
-def code_in(text: str) -> str:
-    """What stands in fences and in backticks; prose uses many a name as a plain word."""
-    inline = re.findall(r"`([^`\n]+)`", ANY_FENCE.sub("", text))
-    return "\n".join([*ANY_FENCE.findall(text), *inline])
-
-
-def is_documented(name: str, text: str) -> bool:
-    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", code_in(text)) is not None
 
 
 def options_section() -> str:

@@ -23,7 +23,8 @@ from pilothouse.engine.cli_controls import ALLOWED_CONTROLS
 from pilothouse.engine.questions import plan
 from pilothouse.faces.http import metrics
 from pilothouse.faces.http.document import make_document
-from tests.test_docs import PAGES, ROOT, is_documented, page
+from tests.support.docs import PAGES, is_documented, page
+from tests.support.places import ROOT
 
 HTTP = "reference-http.md"
 QUESTIONS = "howto-questions.md"

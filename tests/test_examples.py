@@ -29,10 +29,10 @@ from pilothouse_sim import (
 from pilothouse_sim.cassettes import read
 from pilothouse_sim.simulator.faults import Faults
 from pilothouse_sim.simulator.flags import LaunchFlags
+from tests.support.docs import EXAMPLES, Example, page
+from tests.support.places import ROOT
 from tests.support.real.desk import CACHE, NEWEST
-from tests.test_docs import EXAMPLES, Example, page
 
-ROOT = Path(__file__).resolve().parent.parent
 PROJECTS = sorted(path.parent for path in ROOT.glob("examples/*/pyproject.toml"))
 SHOWN = [each for each in EXAMPLES if "\ndef test_" in each.code]
 PLUGINS = ("-p", "no:pilothouse", "-p", "pilothouse_sim.plugin")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import PROVING
+from tests.support.switches import PROVING
 
 BENCHMARKS = Path(__file__).resolve().parents[2] / "benchmarks"
 PEER_PYTHON = BENCHMARKS.parent / ".venv-bench" / "bin" / "python"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.server.conftest import Machine
 from tests.support.clients.mcp_client import end_sessions, simulating
+from tests.support.server.machine import Machine
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

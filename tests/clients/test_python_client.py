@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.server.conftest import DEADLINE, Machine
 from tests.support.clients.mcp_client import TOOLS, Peer, connected
+from tests.support.server.machine import DEADLINE, Machine
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

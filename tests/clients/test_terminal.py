@@ -18,10 +18,10 @@ import pytest
 from pilothouse_sim.clis import RealCLI
 from pilothouse_sim.plugin import RealCLIMaker
 from pilothouse_sim.scenario import reply, tool
-from tests.server.conftest import DEADLINE, Machine
 from tests.support.clients.mcp_client import connected, end_sessions
 from tests.support.real.desk import NEWEST
 from tests.support.server.killable import with_cli
+from tests.support.server.machine import DEADLINE, Machine
 
 ROWS, COLUMNS = 40, 120
 

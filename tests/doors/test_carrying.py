@@ -10,10 +10,9 @@ import pytest
 
 from pilothouse.doors.listening import listen
 from pilothouse.transport import Exit
-from tests.relay.test_cuts import PACE, TALKS
 from tests.support.doors.ledger import Disk
 from tests.support.doors.server import KEYRING, RUN, SESSION, TOKEN, House
-from tests.support.relay.bad_link import FATES, Proxy
+from tests.support.relay.bad_link import FATES, IMPATIENT, TALKS, Proxy
 from tests.support.relay.running import ECHO, python, relay
 
 
@@ -33,7 +32,7 @@ async def cut_at_random(folder: Path, cuts: int, seed: int) -> None:
     async with (
         house.on_loopback() as port,
         Proxy(port, cuts, seed).opened() as proxy,
-        relay(proxy.url, folder, python(TALKS), pace=PACE, token=TOKEN) as running,
+        relay(proxy.url, folder, python(TALKS), pace=IMPATIENT, token=TOKEN) as running,
     ):
         while len(proxy.fates) < cuts:
             house.transport.write(f"line {heard}\n".encode())

@@ -7,8 +7,7 @@ markers say, `scripts/prove` alone adds the real CLI.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,10 +15,8 @@ from typing import Any
 import pytest
 
 from pilothouse_sim.plugin import RealCLIMaker, SimulatedCLIMaker
-from tests.conftest import PROVING
-from tests.support.engine.harness import DIALLING, House
-
-Housing = Callable[..., Awaitable[House]]
+from tests.support.engine.harness import DIALLING, Housing, housing
+from tests.support.switches import PROVING
 
 
 @pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.real)])
@@ -27,24 +24,6 @@ def cli_maker(
     request: pytest.FixtureRequest, simulated_cli: SimulatedCLIMaker, real_cli: RealCLIMaker
 ) -> SimulatedCLIMaker | RealCLIMaker:
     return simulated_cli if request.param == "simulated" else real_cli
-
-
-@asynccontextmanager
-async def housing(maker: Any, folder: Path, via: str) -> AsyncIterator[Housing]:
-    houses: list[House] = []
-
-    async def make(*told: Any, branches: Any = None, strict: bool = True, **flags: Any) -> House:
-        cli = maker(*told, branches=branches, strict=strict)
-        made = House(cli, folder / str(len(houses)), via)
-        await made.open(**flags)
-        houses.append(made)
-        return made
-
-    try:
-        yield make
-    finally:
-        for each in houses:
-            await each.aclose()
 
 
 REAL = pytest.mark.real

@@ -12,7 +12,7 @@ from pilothouse.api.answers import Allow
 from pilothouse.api.requests import Fork, Say, SessionOptions, Start
 from pilothouse.errors import BypassNotAllowed, DirectoryRefused, InvalidOption
 from pilothouse_sim.scenario import reply, tool
-from tests.engine.conftest import Housing
+from tests.support.engine.harness import Housing
 
 BYPASS: Any = "bypassPermissions"
 DEFAULT = {"permissions": {"defaultMode": BYPASS}}

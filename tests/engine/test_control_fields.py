@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pilothouse.errors import UsageError
-from tests.engine.conftest import Housing
+from tests.support.engine.harness import Housing
 from tests.support.engine.mcp_servers import PARROT, server
 
 

@@ -8,8 +8,7 @@ import pytest
 
 from pilothouse.errors import BypassNotAllowed, ControlError, ControlRefused
 from pilothouse_sim.scenario import reply, tool
-from tests.engine.conftest import Housing
-from tests.support.engine.harness import House
+from tests.support.engine.harness import House, Housing
 from tests.support.engine.mcp_servers import PARROT, server
 
 NOBODY = "00000000-0000-4000-8000-000000000000"

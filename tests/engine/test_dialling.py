@@ -16,8 +16,7 @@ from pilothouse.doors.dialect import SdkUrlTransport
 from pilothouse.errors import InvalidOption
 from pilothouse_sim.plugin import RealCLIMaker
 from pilothouse_sim.scenario import gate, reply, tool
-from tests.engine.conftest import Housing, housing
-from tests.support.engine.harness import DEADLINE, DIALLING, House
+from tests.support.engine.harness import DEADLINE, DIALLING, House, Housing, housing
 
 FORGETFUL = "2.1.37"
 """A build that repeats nothing after a reconnect."""

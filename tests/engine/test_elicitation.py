@@ -10,8 +10,7 @@ from pilothouse.api.answers import Decline, Dismiss, Fill
 from pilothouse.api.questions import Question
 from pilothouse.errors import AnswerRefused
 from pilothouse_sim.scenario import reply, tool
-from tests.engine.conftest import Housing
-from tests.support.engine.harness import House
+from tests.support.engine.harness import House, Housing
 from tests.support.engine.mcp_servers import CLERK, server
 
 SIGN = reply(tool("mcp__clerk__sign"))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import shutil
 
@@ -12,24 +11,7 @@ import pytest
 from pilothouse.api.requests import Ask, Fork, Say, SessionOptions, Start
 from pilothouse.errors import DirectoryRefused, UnknownSession
 from pilothouse_sim.scenario import Branch, When, reply
-from tests.engine.conftest import Housing
-from tests.support.engine.harness import DEADLINE, House
-
-
-async def bare(it: House, prompt: str) -> str:
-    """`claude -p` as a person would run it; the id of its session."""
-    process = await asyncio.create_subprocess_exec(
-        it.cli.path,
-        *("-p", prompt, "--output-format", "json"),
-        cwd=it.cwd,
-        env=it.cli.environment,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-    )
-    async with asyncio.timeout(DEADLINE):
-        told, _ = await process.communicate()
-    assert process.returncode == 0
-    return json.loads(told)["session_id"]
+from tests.support.engine.harness import DEADLINE, House, Housing, bare
 
 
 async def test_a_session_of_a_bare_cli_is_listed_and_goes_on(house: Housing) -> None:

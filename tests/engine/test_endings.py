@@ -14,8 +14,7 @@ from pilothouse.api.requests import Say, Start
 from pilothouse.api.statuses import Status
 from pilothouse.errors import QuestionSettled, TooManySessions
 from pilothouse_sim.scenario import Branch, Reply, When, gate, reply, tool
-from tests.engine.conftest import Housing
-from tests.support.engine.harness import House
+from tests.support.engine.harness import House, Housing
 
 TOUCH = reply(tool("Bash", command="touch made", description="Make it"))
 COLOUR = {

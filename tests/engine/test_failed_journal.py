@@ -13,8 +13,7 @@ from pilothouse.api.operations import OPERATIONS
 from pilothouse.api.requests import Say
 from pilothouse.errors import JournalError
 from pilothouse_sim.scenario import reply, tool
-from tests.engine.conftest import Housing
-from tests.support.engine.harness import DEADLINE, House
+from tests.support.engine.harness import DEADLINE, House, Housing
 from tests.support.http.serving import calling, make_app
 
 pytestmark = pytest.mark.engines_own

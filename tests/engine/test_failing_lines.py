@@ -9,7 +9,7 @@ import pytest
 
 from pilothouse.engine import recorder
 from pilothouse_sim.plugin import SimulatedCLIMaker
-from tests.engine.conftest import housing
+from tests.support.engine.harness import housing
 
 
 async def test_lines_that_failed_on_their_way_to_the_journal_come_again(

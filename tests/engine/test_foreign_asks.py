@@ -44,8 +44,7 @@ from pilothouse.errors import (
 from pilothouse.remote import RemoteEngine
 from pilothouse_sim.plugin import SimulatedCLIMaker
 from pilothouse_sim.scenario import reply, tool
-from tests.engine.conftest import housing
-from tests.support.engine.harness import DEADLINE, House
+from tests.support.engine.harness import DEADLINE, House, housing
 from tests.support.http.serving import TOKEN, make_app, served
 
 PLAN = {"plan": "# Paint\n\nPaint the hull.", "planFilePath": "/plans/paint.md"}

@@ -7,8 +7,7 @@ import pytest
 from pilothouse.api.requests import Fork, SessionOptions
 from pilothouse.errors import NotNow
 from pilothouse_sim.scenario import Branch, When, gate, reply
-from tests.engine.conftest import Housing
-from tests.support.engine.harness import House
+from tests.support.engine.harness import House, Housing
 
 
 def on(words: str, answer: str) -> Branch:

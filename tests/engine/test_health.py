@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.engine.conftest import Housing
+from tests.support.engine.harness import Housing
 
 
 @pytest.mark.engines_own

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pilothouse_sim.scenario import gate, reply, text
-from tests.engine.conftest import Housing
+from tests.support.engine.harness import Housing
 
 
 @pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")

@@ -12,7 +12,7 @@ import pytest
 from pilothouse.api.answers import Allow
 from pilothouse_sim.plugin import SimulatedCLIMaker
 from pilothouse_sim.scenario import Branch, When, reply
-from tests.engine.conftest import housing
+from tests.support.engine.harness import housing
 from tests.support.hidden_tools import HIDING, guards, hidden
 from tests.support.processes import alive, gone
 

@@ -20,8 +20,7 @@ from pilothouse.errors import (
     UsageError,
 )
 from pilothouse_sim.scenario import gate, reply
-from tests.engine.conftest import Housing
-from tests.support.engine.harness import DEADLINE
+from tests.support.engine.harness import DEADLINE, Housing
 
 CENT = 0.000001
 """Less than any turn costs."""

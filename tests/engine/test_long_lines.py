@@ -10,7 +10,7 @@ import pytest
 from pilothouse.transport.base import LONGEST_LINE
 from pilothouse_sim.plugin import SimulatedCLIMaker
 from pilothouse_sim.scenario import Branch, When, reply
-from tests.engine.conftest import housing
+from tests.support.engine.harness import housing
 
 LONG = "x" * LONGEST_LINE
 MORE = Branch(when=When(last_contains="more"), replies=(reply("More."),))

@@ -9,8 +9,7 @@ import pytest
 from pilothouse.api.answers import Allow, Choose, Deny, Skip
 from pilothouse.errors import AnswerRefused
 from pilothouse_sim.scenario import reply, tool
-from tests.engine.conftest import Housing
-from tests.support.engine.harness import House
+from tests.support.engine.harness import House, Housing
 from tests.support.model_questions import COLOUR, TOPPINGS
 
 

@@ -16,7 +16,7 @@ from pilothouse.engine.engine import SessionEngine
 from pilothouse.errors import UnknownQuestion
 from pilothouse.journal.contract import Changes, CostRow, Draft
 from pilothouse.journal.sqlite import SqliteJournal
-from tests.engine.conftest import Housing
+from tests.support.engine.harness import Housing
 from tests.support.http.serving import calling, make_app
 
 pytestmark = pytest.mark.engines_own

@@ -19,8 +19,7 @@ from pilothouse.api.questions import Question
 from pilothouse.engine.session import Session
 from pilothouse.errors import AnswerRefused, BypassNotAllowed, NotNow, QuestionSettled
 from pilothouse_sim.scenario import Branch, Reply, When, reply, tool
-from tests.engine.conftest import Housing
-from tests.support.engine.harness import House
+from tests.support.engine.harness import House, Housing
 
 PLAN = "# Plan\n\n1. Look\n2. Leap\n"
 WRITE_PLAN = reply(tool("Write", file_path="{{plan_file}}", content=PLAN))

@@ -11,7 +11,7 @@ from pilothouse.api.answers import Allow
 from pilothouse.engine.policy import Rule, parsing, policy
 from pilothouse.errors import PolicyError
 from pilothouse_sim.scenario import reply, tool
-from tests.engine.conftest import Housing
+from tests.support.engine.harness import Housing
 
 TOUCH = reply(tool("Bash", command="touch made", description="Make it"))
 ALLOW = '[[rule]]\nname = "touching"\ncommand = "touch *"\naction = "allow"\n'

@@ -9,7 +9,7 @@ import pytest
 from pilothouse.api.answers import Allow, Deny, Skip
 from pilothouse.errors import AnswerRefused, QuestionSettled, UnknownQuestion
 from pilothouse_sim.scenario import ToolCall, reply, tool
-from tests.engine.conftest import Housing
+from tests.support.engine.harness import Housing
 
 
 def bash(command: str) -> ToolCall:

@@ -10,8 +10,7 @@ from pilothouse.api.answers import Allow, Deny
 from pilothouse.api.requests import Fork, Say
 from pilothouse.engine import session
 from pilothouse_sim.scenario import Branch, Reply, When, gate, reply, tool
-from tests.engine.conftest import Housing
-from tests.support.engine.harness import DEADLINE
+from tests.support.engine.harness import DEADLINE, Housing
 
 TOUCH = reply(tool("Bash", command="touch made", description="Make it"))
 

@@ -9,8 +9,7 @@ import pytest
 
 from pilothouse.api.answers import Allow, Deny
 from pilothouse_sim.scenario import ApiError, Branch, When, gate, reply, tool
-from tests.engine.conftest import Housing
-from tests.support.engine.harness import DEADLINE
+from tests.support.engine.harness import DEADLINE, Housing
 from tests.support.real.held import HeldCommand
 
 TOUCH = reply(tool("Bash", command="touch made", description="Make it"))

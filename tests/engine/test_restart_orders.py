@@ -21,13 +21,13 @@ from pilothouse.api.questions import Question
 from pilothouse.engine.run_ledger import RunLedger
 from pilothouse.errors import JournalError
 from pilothouse.journal.sqlite import SqliteJournal
-from tests.engine.test_interleavings import OFTEN as OFTEN_BEFORE
-from tests.engine.test_interleavings import Play, Steps, _way
 from tests.support.engine.audit import audit
 from tests.support.engine.played import DEADLINE, quick_folder
 from tests.support.engine.played_cli import PlayedCLI
 from tests.support.engine.played_relays import PlayedRelay
 from tests.support.engine.relayed_stage import RelayedStage, relayed
+from tests.support.engine.steps import OFTEN as OFTEN_BEFORE
+from tests.support.engine.steps import Play, Steps, way_of
 
 
 class Orders(Play):
@@ -79,7 +79,7 @@ class Orders(Play):
         questions = self.stage.questions
         if questions:
             question = questions[pick % len(questions)]
-            giving = self._give(question, _way(question, pick))
+            giving = self._give(question, way_of(question, pick))
             await self._until_committed(giving, lambda each: _settles(each, question))
             await self.pause(pick % 7)
             await self.crash(pick)
@@ -137,7 +137,7 @@ class Orders(Play):
         await self.settle()
         await self.restart()
         for question in [each for each in self.stage.questions if each.state == "open"]:
-            assert not (await self.stage.answer(question.id, _way(question, 1))).resumed
+            assert not (await self.stage.answer(question.id, way_of(question, 1))).resumed
         await self.settle()
         assert not any(each.waiting for each in self.stage.clis if each.is_alive)
         await self.stage.engine.stop_all()
@@ -292,7 +292,7 @@ async def test_a_question_that_was_taken_back_in_the_moment_of_a_kill_is_withdra
 
 @pytest.mark.parametrize("delivers", [0, 1])
 @pytest.mark.parametrize("kept", range(6))
-async def test_a_cli_hears_an_answer_once_wherever_the_engine_is_killed_on_the_way(
+async def test_a_cli_hears_an_answer_once_wherever_the_engine_is_killed_on_theway_of(
     kept: int, delivers: int
 ) -> None:
     async with asked() as (happens, cli):

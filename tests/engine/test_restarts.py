@@ -23,8 +23,7 @@ from pilothouse.relay.refusals import Refusal
 from pilothouse.relay.registry import started_at
 from pilothouse.server.engines import KEY_NAME, SOCKET_NAME
 from pilothouse_sim.scenario import Branch, Reply, When, gate, reply, tool
-from tests.engine.conftest import Housing
-from tests.support.engine.harness import DEADLINE, House, opened
+from tests.support.engine.harness import DEADLINE, House, Housing, opened
 
 TOUCH = reply(tool("Bash", command="echo made >> made", description="Make it"))
 SLOW = reply("Some ", gate("middle"), "words.")

@@ -6,7 +6,7 @@ import pytest
 
 from pilothouse.api.answers import Allow
 from pilothouse_sim.scenario import reply, tool
-from tests.engine.conftest import Housing
+from tests.support.engine.harness import Housing
 
 MAKE = reply(tool("Bash", command="touch 'a, (b' made", description="Make it"))
 

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.engine.conftest import Housing
 from tests.support.command_lines import showing
+from tests.support.engine.harness import Housing
 from tests.support.engine.mcp_servers import PARROT, server
 
 SECRET = f"hush-{os.getpid()}"

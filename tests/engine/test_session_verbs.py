@@ -10,7 +10,7 @@ from pilothouse.api.answers import Allow
 from pilothouse.api.requests import Fork, Say, Start
 from pilothouse.errors import InvalidOption, UnknownSession
 from pilothouse_sim.scenario import ApiError, Branch, When, gate, reply, tool
-from tests.engine.conftest import Housing
+from tests.support.engine.harness import Housing
 
 NOTE = reply(tool("Bash", command="echo hello > note.txt", description="Leave a note"))
 NOBODY = "00000000-0000-4000-8000-000000000000"

@@ -11,8 +11,7 @@ from pilothouse.api.answers import Allow
 from pilothouse.api.requests import Say
 from pilothouse.errors import ControlError, NotNow, UnknownPrompt
 from pilothouse_sim.scenario import gate, reply, tool
-from tests.engine.conftest import Housing
-from tests.support.engine.harness import DIALLING, House
+from tests.support.engine.harness import DIALLING, House, Housing
 from tests.support.real.held import HeldCommand
 
 HELD = reply("One", gate("held"), " and two.")

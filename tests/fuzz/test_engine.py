@@ -13,9 +13,8 @@ from random import Random
 import pytest
 
 from pilothouse.errors import Refused
-from tests.fuzz.test_lines import MANY, SEED
 from tests.support.engine.played import quick_folder
-from tests.support.fuzz.findings import Failure, Findings, least
+from tests.support.fuzz.findings import MANY, SEED, Failure, Findings, least
 from tests.support.fuzz.hostile_cli import ANSWERS
 from tests.support.fuzz.known import KNOWN
 from tests.support.fuzz.mutation import mutated

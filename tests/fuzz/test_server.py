@@ -17,8 +17,7 @@ from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from pilothouse.journal.sqlite import SqliteJournal
 from pilothouse.protocol import Connection, ControlRequest, RequestReceived, Role
-from tests.fuzz.test_lines import SEED
-from tests.support.fuzz.findings import Failure, Findings
+from tests.support.fuzz.findings import SEED, Failure, Findings
 from tests.support.fuzz.mutation import as_read, is_blank, mutated
 from tests.support.fuzz.reading import Reader, Told, told_by
 from tests.support.fuzz.stage import ERAS, kept_lines, note_changes, read_by_mcp

@@ -20,11 +20,11 @@ from pilothouse.api.statuses import Status
 from pilothouse_sim.clis import RealCLI, SimulatedCLI
 from pilothouse_sim.plugin import RealCLIMaker, SimulatedCLIMaker
 from pilothouse_sim.scenario import Branch, Reply, ToolCall, When, gate, reply, text, tool
-from tests.server.test_restarts import Overheard, is_partial, overheard
 from tests.support.certificates import certificate
 from tests.support.machines.fleet import Harbour, Machine
 from tests.support.machines.hosts import Hosts, two_hosts
 from tests.support.server.killable import DEADLINE, until
+from tests.support.server.overheard import Overheard, is_partial, overheard
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs network namespaces")
 

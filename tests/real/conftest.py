@@ -17,9 +17,9 @@ import pytest
 
 from pilothouse_sim.scenario import AnyReply, Scenario
 from pilothouse_sim.scripted_model import ScriptedModel
-from tests.conftest import PROVING
 from tests.support.real.desk import CACHE, NEWEST, VERSIONS, Desk, Setup
 from tests.support.real.dialling import BUILDS, NATIVE, NODE, OLD
+from tests.support.switches import PROVING
 
 # A plain turn, several, permissions allowed, edited, denied and remembered, two open at once,
 # questions, plans approved, edited, revised and rejected, interrupts, hooks, an in-process tool,

@@ -18,12 +18,12 @@ from pilothouse.api.questions import Question
 from pilothouse.remote import RemoteEngine
 from pilothouse_sim.real_cli import environment
 from pilothouse_sim.scenario import ToolCall, computed, reply, tool
-from tests.real.test_plans import PLAN, write_plan
-from tests.real.test_questions import COLOUR
-from tests.server.conftest import Machine
+from tests.support.model_questions import COLOUR
 from tests.support.real.answering import bash, conversation, results
 from tests.support.real.desk import CACHE, DEADLINE, Desk, Setup, newest
+from tests.support.real.plans import PLAN, write_plan
 from tests.support.server.killable import until
+from tests.support.server.machine import Machine
 
 pytestmark = newest
 

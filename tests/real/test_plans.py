@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +19,9 @@ from pilothouse import (
 from pilothouse_sim.scenario import ModelRequest, Reply, computed, reply, tool
 from tests.support.real.answering import Handler, bash, results
 from tests.support.real.desk import DEADLINE, NEWEST, Setup
+from tests.support.real.plans import PLAN, write_plan
 
-PLAN = "# Plan\n\n1. Look\n2. Leap\n"
 EXIT = reply(tool("ExitPlanMode"))
-
-
-def write_plan(request: ModelRequest) -> Reply:
-    """The model writes its plan into the file that the CLI names to it."""
-    found = re.search(r"/[^\s\"'`]*/plans/[^\s\"'`]+?\.md", json.dumps(request.body))
-    assert found is not None
-    return reply(tool("Write", file_path=found[0], content=PLAN))
 
 
 def write_note(tmp_path: Path) -> Reply:

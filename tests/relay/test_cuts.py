@@ -7,36 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.relay.bad_link import Proxy
+from tests.support.relay.bad_link import IMPATIENT, TALKS, Proxy
 from tests.support.relay.door import Door
 from tests.support.relay.running import python, relay
-
-# Talks all the time, and answers each line, until it is told to stop.
-TALKS = """
-import os, sys, threading, time
-lock, over = threading.Lock(), threading.Event()
-
-def say(text):
-    with lock:
-        os.write(1, text.encode() + b"\\n")
-
-def listen():
-    for line in sys.stdin:
-        if line == "stop\\n":
-            break
-        say("heard " + line.rstrip())
-    over.set()
-
-threading.Thread(target=listen).start()
-number = 0
-while not over.is_set():
-    for _ in range(20):
-        say(f"said {number} " + "z" * (number % 700))
-        number += 1
-    time.sleep(0.005)
-say(f"total {number}")
-"""
-PACE = {"ping": 0.2, "silence": 0.5, "handshake": 0.5, "replaced_delay": 0.02, "local_delay": 0.1}
 
 
 async def cut_at_random(folder: Path, cuts: int, seed: int) -> None:
@@ -44,7 +17,7 @@ async def cut_at_random(folder: Path, cuts: int, seed: int) -> None:
     async with (
         Door().opened() as door,
         Proxy(door.port, cuts, seed).opened() as proxy,
-        relay(proxy.url, folder, python(TALKS), pace=PACE) as running,
+        relay(proxy.url, folder, python(TALKS), pace=IMPATIENT) as running,
     ):
         await door.greeted()
         while len(proxy.fates) < cuts:

@@ -20,9 +20,8 @@ from pilothouse.remote import RemoteEngine, dialling, watching
 from tests.support.certificates import certificate
 from tests.support.http.fake_engine import FakeEngine
 from tests.support.http.serving import TOKEN, make_app, served
+from tests.support.ports import free_port
 from tests.support.strangers import Stranger, has_ipv6, listening, pump
-
-from .test_remote import free_port
 
 DEADLINE = 30
 PATIENCE = 0.5

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Callable
@@ -24,6 +23,7 @@ from pilothouse.api.requests import Ask, Caps, Fork, Say, SessionOptions, Start
 from pilothouse.remote import RemoteEngine, watching
 from tests.support.http.fake_engine import FakeEngine
 from tests.support.http.serving import TOKEN, calling, make_app, served
+from tests.support.ports import free_port
 
 DEADLINE = 30
 S = "session-1"
@@ -276,11 +276,6 @@ async def test_a_wrong_token_is_an_error_of_the_server() -> None:
         with pytest.raises(errors.ServerError, match="token"):
             await first(remote.watch())
         await remote.aclose()
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
 
 
 async def test_a_server_that_is_gone_says_what_to_do() -> None:

@@ -25,10 +25,9 @@ from pilothouse.remote import RemoteEngine
 from pilothouse.server.background import LOG_NAME, find_or_start
 from pilothouse.server.engines import KEY_NAME, SOCKET_NAME
 from pilothouse.server.runtime import FILE_NAME, TOKEN_NAME
-from tests.remote.test_remote import free_port
 from tests.support.places import PROGRAMS
-
-from .conftest import DEADLINE, Machine
+from tests.support.ports import free_port
+from tests.support.server.machine import DEADLINE, Machine
 
 NOBODY = 65534
 TOLD_TO_ALL = ("cmdline", "environ", "status", "maps", "cwd/x", "root/x")

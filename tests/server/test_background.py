@@ -20,8 +20,7 @@ from pilothouse.server.listening import address_of, bind
 from pilothouse.server.runtime import Lock, Running
 from pilothouse.server.status import report
 from pilothouse.settings import load
-
-from .conftest import DEADLINE, Machine
+from tests.support.server.machine import DEADLINE, Machine
 
 FACE = """
 import asyncio, os

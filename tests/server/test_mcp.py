@@ -22,14 +22,13 @@ from pilothouse.errors import ServerError
 from pilothouse.server import mcp as ways_in
 from pilothouse.server.attendance import Attendance
 from pilothouse.server.mcp import McpOverHttp
-from tests.remote.test_remote import free_port
 from tests.support.http.fake_engine import FakeEngine
 from tests.support.http.serving import BEARER, make_app, served
 from tests.support.mcp.bare import INITIALIZE, INITIALIZED, LIST
+from tests.support.ports import free_port
 from tests.support.processes import gone
+from tests.support.server.machine import DEADLINE, Machine
 from tests.support.strangers import Stranger, listening
-
-from .conftest import DEADLINE, Machine
 
 MB = 1_000_000
 

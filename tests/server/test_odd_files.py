@@ -20,8 +20,7 @@ from pilothouse.server import runtime
 from pilothouse.server.runtime import Lock
 from pilothouse.server.upkeep import check_policy
 from pilothouse.settings import load
-
-from .conftest import Machine
+from tests.support.server.machine import Machine
 
 Damage = Callable[[Path], None]
 

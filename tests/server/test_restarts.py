@@ -13,7 +13,6 @@ import random
 import shlex
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +30,7 @@ from pilothouse_sim.plugin import RealCLIMaker, SimulatedCLIMaker
 from pilothouse_sim.scenario import Reply, Step, Text, ToolCall, gate, reply, text, tool
 from tests.support.server.killable import DEADLINE, Server, until, with_cli
 from tests.support.server.load import Lost
+from tests.support.server.overheard import Overheard, is_partial, overheard
 from tests.support.server.voices import HttpVoice
 
 ASKS = 3
@@ -67,38 +67,6 @@ def pieces(replies: list[Reply]) -> list[str]:
 
 
 # What the CLI wrote
-
-
-@dataclass(frozen=True)
-class Overheard:
-    """A CLI whose output is written down on its way to whoever started it."""
-
-    program: Path
-    file: Path
-
-    def lines(self) -> list[bytes]:
-        data = self.file.read_bytes() if self.file.exists() else b""
-        return data.split(b"\n")[:-1]
-
-    def starts(self) -> list[int]:
-        return [int(word) for word in self.file.with_suffix(".pids").read_text().split()]
-
-
-def overheard(cli: RealCLI | SimulatedCLI, folder: Path) -> Overheard:
-    it = Overheard(folder / "overheard", folder / "said.jsonl")
-    said, pids, path = (
-        shlex.quote(str(each)) for each in (it.file, it.file.with_suffix(".pids"), cli.path)
-    )
-    # The CLI becomes this very process, and keeps its number.
-    tee = f"echo $$ >> {pids}\n  exec > >(exec tee -a {said})"
-    script = f'#!/bin/bash\ncase " $* " in *stream-json*)\n  {tee};;\nesac\nexec {path} "$@"\n'
-    it.program.write_text(script)
-    it.program.chmod(0o755)
-    return it
-
-
-def is_partial(line: bytes) -> bool:
-    return json.loads(line)["type"] == "stream_event"
 
 
 def texts(lines: list[bytes]) -> list[str]:

@@ -24,8 +24,7 @@ from websockets.exceptions import InvalidStatus
 from pilothouse.server.background import connect
 from pilothouse.server.serving import import_app
 from tests.support.certificates import certificate
-
-from .conftest import DEADLINE, Machine
+from tests.support.server.machine import DEADLINE, Machine
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -24,8 +24,7 @@ from tests.support.processes import gone
 from tests.support.programs.stand_in_server import TOKEN
 from tests.support.relay.door import SESSION
 from tests.support.relay.running import ECHO, python, relay
-
-from .conftest import Machine
+from tests.support.server.machine import Machine
 
 Stand = Callable[..., str]
 Pretend = Callable[..., subprocess.Popen[bytes]]

@@ -12,9 +12,9 @@ from websockets.exceptions import InvalidStatus
 
 from pilothouse.api.proof import NONCE_LENGTH, Challenge, make_proof
 from pilothouse.doors.listening import make_server
-from tests.server.conftest import DEADLINE
 from tests.support.http.fake_engine import FakeEngine
 from tests.support.http.serving import BEARER, TOKEN, calling, make_app, served
+from tests.support.server.machine import DEADLINE
 
 NONCE = "Aa0_-" + "x" * (NONCE_LENGTH - 5)
 

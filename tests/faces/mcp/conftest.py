@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 
 from pilothouse_sim.plugin import SimulatedCLIMaker
-from tests.engine.conftest import housing
-from tests.support.mcp.desk import Desk
-
-Desks = Callable[..., Awaitable[Desk]]
+from tests.support.engine.harness import housing
+from tests.support.mcp.desk import Desk, Desks
 
 
 @pytest.fixture

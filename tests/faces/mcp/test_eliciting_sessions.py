@@ -10,8 +10,7 @@ import pytest
 
 from pilothouse.api.answers import Deny
 from pilothouse_sim.scenario import reply, tool
-from tests.faces.mcp.conftest import Desks
-from tests.support.mcp.desk import Desk
+from tests.support.mcp.desk import Desk, Desks
 
 DEADLINE = 30.0
 MODES = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])

@@ -25,9 +25,7 @@ from pilothouse_sim.scenario import reply, tool
 from tests.support.http.fake_engine import FakeEngine
 from tests.support.http.serving import BEARER, LIMIT, make_app, served
 from tests.support.mcp.bare import DEADLINE, INITIALIZE, INITIALIZED, LIST, House
-from tests.support.mcp.desk import Caller, Desk
-
-from .conftest import Desks
+from tests.support.mcp.desk import Caller, Desk, Desks
 
 SESSION = "mcp-session-id"
 ACCEPT = {"accept": "application/json, text/event-stream"}

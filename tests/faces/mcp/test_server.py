@@ -13,20 +13,15 @@ from mcp import MCPError
 
 from pilothouse.api.questions import Question
 from pilothouse.faces.mcp import permission
-from pilothouse_sim.scenario import gate, reply, tool
-from tests.engine.test_elsewhere import bare
-from tests.faces.mcp.conftest import Desks
-from tests.support.mcp.desk import Caller, Desk, text_of
+from pilothouse_sim.scenario import reply, tool
+from tests.support.engine.harness import bare
+from tests.support.mcp.desk import DEADLINE, HELD, TOUCH, Desk, Desks, respond, text_of
 
-DEADLINE = 20.0
-"""Much less than a call that waits for something would take."""
 ASKS = {"tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": "toolu_1"}
-TOUCH = reply(tool("Bash", command="touch made", description="Do it"))
 PLAN = "# Plan\n\n1. Look\n2. Leap\n"
 WRITE_PLAN = reply(tool("Write", file_path="{{plan_file}}", content=PLAN))
 EXIT = reply(tool("ExitPlanMode"))
 WRITE_NOTE = reply(tool("Write", file_path="{{cwd}}/note.txt", content="noted"))
-HELD = reply("One", gate("held"), " and two.")
 COLOUR = {
     "question": "Which colour?",
     "header": "Colour",
@@ -42,17 +37,6 @@ SAILS = {
     "options": [{"label": "Jib", "description": ""}, {"label": "Main", "description": ""}],
     "multiSelect": True,
 }
-
-
-async def respond(model: Caller, asked: dict[str, Any], *answers: str, **more: Any) -> Any:
-    return await model.call(
-        "claude_respond",
-        sessionId=asked["sessionId"],
-        id=asked["pendingQuestion"]["id"],
-        answers=list(answers),
-        waitSeconds=50,
-        **more,
-    )
 
 
 # Flows

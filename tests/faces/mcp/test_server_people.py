@@ -11,9 +11,17 @@ import pytest
 from pilothouse import errors
 from pilothouse.faces.mcp import waiting
 from pilothouse.faces.mcp.rounds import Round
-from tests.faces.mcp.conftest import Desks
-from tests.faces.mcp.test_server import DEADLINE, HELD, TOUCH, respond
-from tests.support.mcp.desk import MODERN, Caller, Desk, text_of
+from tests.support.mcp.desk import (
+    DEADLINE,
+    HELD,
+    MODERN,
+    TOUCH,
+    Caller,
+    Desk,
+    Desks,
+    respond,
+    text_of,
+)
 
 
 async def allowing(context: Any, params: Any) -> types.ElicitResult:

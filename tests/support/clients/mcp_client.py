@@ -15,7 +15,7 @@ from mcp import Client
 from mcp.client.session import ClientRequestContext
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from tests.server.conftest import DEADLINE, Machine
+from tests.support.server.machine import DEADLINE, Machine
 
 T = TypeVar("T")
 COMMAND = [sys.executable, "-m", "pilothouse", "mcp"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable
-from contextlib import AsyncExitStack, aclosing
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -238,3 +238,40 @@ def _text(content: Any) -> str:
 
 def opened(status: Status) -> list[Question]:
     return [each for each in status.questions if each.state == "open"]
+
+
+Housing = Callable[..., Awaitable[House]]
+
+
+@asynccontextmanager
+async def housing(maker: Any, folder: Path, via: str) -> AsyncIterator[Housing]:
+    houses: list[House] = []
+
+    async def make(*told: Any, branches: Any = None, strict: bool = True, **flags: Any) -> House:
+        cli = maker(*told, branches=branches, strict=strict)
+        made = House(cli, folder / str(len(houses)), via)
+        await made.open(**flags)
+        houses.append(made)
+        return made
+
+    try:
+        yield make
+    finally:
+        for each in houses:
+            await each.aclose()
+
+
+async def bare(it: House, prompt: str) -> str:
+    """`claude -p` as a person would run it; the id of its session."""
+    process = await asyncio.create_subprocess_exec(
+        it.cli.path,
+        *("-p", prompt, "--output-format", "json"),
+        cwd=it.cwd,
+        env=it.cli.environment,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(DEADLINE):
+        told, _ = await process.communicate()
+    assert process.returncode == 0
+    return json.loads(told)["session_id"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import traceback
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +16,9 @@ from tests.support.fuzz.mutation import shorter
 from tests.support.places import ROOT
 
 SOURCE = ROOT / "src"
+SEED = int(os.environ.get("PILOTHOUSE_SEED", "7"))
+MANY = 500_000
+"""How many lines the long forms play."""
 SHOWN = 300
 LISTED = 5
 SECONDS = 40.0

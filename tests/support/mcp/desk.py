@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -13,6 +13,7 @@ from pilothouse.faces.mcp.operating import Operator
 from pilothouse.faces.mcp.reaching import Reach
 from pilothouse.faces.mcp.server import create_server
 from pilothouse.server.mcp import Lent
+from pilothouse_sim.scenario import gate, reply, tool
 from tests.support.engine.harness import House
 
 MODERN = "2026-07-28"
@@ -91,3 +92,27 @@ class Caller:
 
 def text_of(result: types.CallToolResult) -> str:
     return "\n".join(each.text for each in result.content if isinstance(each, types.TextContent))
+
+
+Desks = Callable[..., Awaitable[Desk]]
+
+
+DEADLINE = 20.0
+"""Much less than a call that waits for something would take."""
+
+
+TOUCH = reply(tool("Bash", command="touch made", description="Do it"))
+
+
+HELD = reply("One", gate("held"), " and two.")
+
+
+async def respond(model: Caller, asked: dict[str, Any], *answers: str, **more: Any) -> Any:
+    return await model.call(
+        "claude_respond",
+        sessionId=asked["sessionId"],
+        id=asked["pendingQuestion"]["id"],
+        answers=list(answers),
+        waitSeconds=50,
+        **more,
+    )

@@ -127,3 +127,40 @@ class Proxy:
                     await asyncio.sleep(self._random.uniform(0, 0.05))
                 writer.write(data)
                 await writer.drain()
+
+
+# Talks all the time, and answers each line, until it is told to stop.
+TALKS = """
+import os, sys, threading, time
+lock, over = threading.Lock(), threading.Event()
+
+def say(text):
+    with lock:
+        os.write(1, text.encode() + b"\\n")
+
+def listen():
+    for line in sys.stdin:
+        if line == "stop\\n":
+            break
+        say("heard " + line.rstrip())
+    over.set()
+
+threading.Thread(target=listen).start()
+number = 0
+while not over.is_set():
+    for _ in range(20):
+        say(f"said {number} " + "z" * (number % 700))
+        number += 1
+    time.sleep(0.005)
+say(f"total {number}")
+"""
+
+
+IMPATIENT = {
+    "ping": 0.2,
+    "silence": 0.5,
+    "handshake": 0.5,
+    "replaced_delay": 0.02,
+    "local_delay": 0.1,
+}
+"""The pace of a relay that soon misses whoever falls silent."""
