@@ -13,7 +13,8 @@ import pytest
 from pilothouse import Allow, Client, SessionEnded
 from pilothouse_sim.plugin import SimulatedCLIMaker
 from tests.support.hidden_tools import HIDING, guards, hidden
-from tests.support.processes import DEADLINE, alive, gone
+from tests.support.processes import alive, gone
+from tests.support.waiting import DEADLINE
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper and /proc")
 

@@ -24,7 +24,8 @@ from tests.support.model_questions import COLOUR
 from tests.support.real.answering import Handler
 from tests.support.real.desk import CACHE, NEWEST
 from tests.support.server.killable import with_cli
-from tests.support.server.machine import DEADLINE, Machine
+from tests.support.server.machine import Machine
+from tests.support.waiting import DEADLINE
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.real]
 

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.support.clients.mcp_client import COMMAND, TOOLS, http
-from tests.support.server.machine import DEADLINE, Machine
+from tests.support.server.machine import Machine
+from tests.support.waiting import DEADLINE
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = ROOT / ".cache/inspector/node_modules"

@@ -13,7 +13,8 @@ import pytest
 import pytest_asyncio
 
 from tests.support.clients.mcp_client import TOOLS, Peer, connected
-from tests.support.server.machine import DEADLINE, Machine
+from tests.support.server.machine import Machine
+from tests.support.waiting import DEADLINE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

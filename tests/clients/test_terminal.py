@@ -21,7 +21,8 @@ from pilothouse_sim.scenario import reply, tool
 from tests.support.clients.mcp_client import connected, end_sessions
 from tests.support.real.desk import NEWEST
 from tests.support.server.killable import with_cli
-from tests.support.server.machine import DEADLINE, Machine
+from tests.support.server.machine import Machine
+from tests.support.waiting import DEADLINE
 
 ROWS, COLUMNS = 40, 120
 

@@ -15,7 +15,6 @@ from pilothouse.doors import dialect, dialect_lines
 from pilothouse.doors.dialect import SdkUrlTransport, refuses
 from pilothouse.transport import TransportClosed, TransportError
 from tests.support.doors.dialler import (
-    DEADLINE,
     RUN,
     SECRET,
     SESSION,
@@ -28,6 +27,7 @@ from tests.support.doors.dialler import (
     told,
     transport,
 )
+from tests.support.waiting import DEADLINE
 
 
 @asynccontextmanager

@@ -16,8 +16,9 @@ from pilothouse.doors.leftovers import Leftover, LeftTransport
 from pilothouse.relay import framing, leaving, registry
 from pilothouse.relay.spool import Spool
 from pilothouse.transport import Exit, TransportClosed, TransportError
-from tests.support.doors.ledger import DEADLINE, Book, Disk
+from tests.support.doors.ledger import Book, Disk
 from tests.support.relay.running import python, relay
+from tests.support.waiting import DEADLINE
 
 END = framing.Exit(3, None, "oh", "")
 TOLD = Exit(3, None, "oh", "")

@@ -15,10 +15,11 @@ import pytest
 from pilothouse.doors.local import LocalRelays
 from pilothouse.relay import deaths, ending, registry
 from pilothouse.transport import SpawnFailed
-from tests.support.doors.ledger import DEADLINE, Disk
+from tests.support.doors.ledger import Disk
 from tests.support.doors.server import KEYRING, RUN, SESSION, House
 from tests.support.processes import alive, gone
 from tests.support.relay.running import ECHO, python
+from tests.support.waiting import DEADLINE
 
 
 class Near:

@@ -20,8 +20,9 @@ from pilothouse.relay.framing import Exit as Ending
 from pilothouse.relay.framing import Frame, Kind, Order
 from pilothouse.relay.refusals import Refusal
 from pilothouse.transport import Exit, SpawnFailed, TransportClosed
-from tests.support.doors.ledger import DEADLINE, Book
+from tests.support.doors.ledger import Book
 from tests.support.doors.relay_peer import RUN, SESSION, Peer, settle, visit
+from tests.support.waiting import DEADLINE
 
 ENDED = framing.pack(Ending(3, None, "last words"))
 

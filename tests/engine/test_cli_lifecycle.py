@@ -12,7 +12,8 @@ from pilothouse.engine import cli_lifecycle, session
 from pilothouse.engine.engine import SessionEngine
 from pilothouse.errors import NotNow, SessionTaken
 from pilothouse.settings import load
-from tests.support.engine.harness import DEADLINE, Housing
+from tests.support.engine.harness import Housing
+from tests.support.waiting import DEADLINE
 
 
 async def test_a_conversation_that_was_cleared_is_still_the_sessions(house: Housing) -> None:

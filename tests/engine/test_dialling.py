@@ -16,7 +16,8 @@ from pilothouse.doors.dialect import SdkUrlTransport
 from pilothouse.errors import InvalidOption
 from pilothouse_sim.plugin import RealCLIMaker
 from pilothouse_sim.scenario import gate, reply, tool
-from tests.support.engine.harness import DEADLINE, DIALLING, House, Housing, housing
+from tests.support.engine.harness import DIALLING, House, Housing, housing
+from tests.support.waiting import DEADLINE
 
 FORGETFUL = "2.1.37"
 """A build that repeats nothing after a reconnect."""

@@ -11,7 +11,8 @@ import pytest
 from pilothouse.api.requests import Ask, Fork, Say, SessionOptions, Start
 from pilothouse.errors import DirectoryRefused, UnknownSession
 from pilothouse_sim.scenario import Branch, When, reply
-from tests.support.engine.harness import DEADLINE, House, Housing, bare
+from tests.support.engine.harness import House, Housing, bare
+from tests.support.waiting import DEADLINE
 
 
 async def test_a_session_of_a_bare_cli_is_listed_and_goes_on(house: Housing) -> None:

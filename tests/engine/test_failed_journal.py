@@ -13,8 +13,9 @@ from pilothouse.api.operations import OPERATIONS
 from pilothouse.api.requests import Say
 from pilothouse.errors import JournalError
 from pilothouse_sim.scenario import reply, tool
-from tests.support.engine.harness import DEADLINE, House, Housing
+from tests.support.engine.harness import House, Housing
 from tests.support.http.serving import calling, make_app
+from tests.support.waiting import DEADLINE
 
 pytestmark = pytest.mark.engines_own
 

@@ -44,8 +44,9 @@ from pilothouse.errors import (
 from pilothouse.remote import RemoteEngine
 from pilothouse_sim.plugin import SimulatedCLIMaker
 from pilothouse_sim.scenario import reply, tool
-from tests.support.engine.harness import DEADLINE, House, housing
+from tests.support.engine.harness import House, housing
 from tests.support.http.serving import TOKEN, make_app, served
+from tests.support.waiting import DEADLINE
 
 PLAN = {"plan": "# Paint\n\nPaint the hull.", "planFilePath": "/plans/paint.md"}
 CHOICE = {

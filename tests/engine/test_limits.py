@@ -20,7 +20,8 @@ from pilothouse.errors import (
     UsageError,
 )
 from pilothouse_sim.scenario import gate, reply
-from tests.support.engine.harness import DEADLINE, Housing
+from tests.support.engine.harness import Housing
+from tests.support.waiting import DEADLINE
 
 CENT = 0.000001
 """Less than any turn costs."""

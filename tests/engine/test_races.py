@@ -10,7 +10,8 @@ from pilothouse.api.answers import Allow, Deny
 from pilothouse.api.requests import Fork, Say
 from pilothouse.engine import session
 from pilothouse_sim.scenario import Branch, Reply, When, gate, reply, tool
-from tests.support.engine.harness import DEADLINE, Housing
+from tests.support.engine.harness import Housing
+from tests.support.waiting import DEADLINE
 
 TOUCH = reply(tool("Bash", command="touch made", description="Make it"))
 

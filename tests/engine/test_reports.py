@@ -9,8 +9,9 @@ import pytest
 
 from pilothouse.api.answers import Allow, Deny
 from pilothouse_sim.scenario import ApiError, Branch, When, gate, reply, tool
-from tests.support.engine.harness import DEADLINE, Housing
+from tests.support.engine.harness import Housing
 from tests.support.real.held import HeldCommand
+from tests.support.waiting import DEADLINE
 
 TOUCH = reply(tool("Bash", command="touch made", description="Make it"))
 

@@ -22,12 +22,13 @@ from pilothouse.engine.run_ledger import RunLedger
 from pilothouse.errors import JournalError
 from pilothouse.journal.sqlite import SqliteJournal
 from tests.support.engine.audit import audit
-from tests.support.engine.played import DEADLINE, quick_folder
+from tests.support.engine.played import quick_folder
 from tests.support.engine.played_cli import PlayedCLI
 from tests.support.engine.played_relays import PlayedRelay
 from tests.support.engine.relayed_stage import RelayedStage, relayed
 from tests.support.engine.steps import OFTEN as OFTEN_BEFORE
 from tests.support.engine.steps import Play, Steps, way_of
+from tests.support.waiting import DEADLINE
 
 
 class Orders(Play):

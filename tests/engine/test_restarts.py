@@ -23,7 +23,8 @@ from pilothouse.relay.refusals import Refusal
 from pilothouse.relay.registry import started_at
 from pilothouse.server.engines import KEY_NAME, SOCKET_NAME
 from pilothouse_sim.scenario import Branch, Reply, When, gate, reply, tool
-from tests.support.engine.harness import DEADLINE, House, Housing, opened
+from tests.support.engine.harness import House, Housing, opened
+from tests.support.waiting import DEADLINE
 
 TOUCH = reply(tool("Bash", command="echo made >> made", description="Make it"))
 SLOW = reply("Some ", gate("middle"), "words.")

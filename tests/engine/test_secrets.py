@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.command_lines import showing
 from tests.support.engine.harness import Housing
 from tests.support.engine.mcp_servers import PARROT, server
+from tests.support.processes import showing
 
 SECRET = f"hush-{os.getpid()}"
 

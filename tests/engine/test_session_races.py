@@ -15,8 +15,9 @@ from pilothouse.api.answers import Allow, ClearContext, Deny
 from pilothouse.api.questions import Question
 from pilothouse.errors import JournalError, NotNow, QuestionSettled
 from tests.support.engine.audit import audit
-from tests.support.engine.played import DEADLINE, Stage, quick_folder, staged
+from tests.support.engine.played import Stage, quick_folder, staged
 from tests.support.engine.played_cli import PlayedCLI, mark
+from tests.support.waiting import DEADLINE
 
 
 @pytest.fixture

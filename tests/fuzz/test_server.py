@@ -23,7 +23,8 @@ from tests.support.fuzz.reading import Reader, Told, told_by
 from tests.support.fuzz.stage import ERAS, kept_lines, note_changes, read_by_mcp
 from tests.support.places import PROGRAMS
 from tests.support.programs.babbler import END, told
-from tests.support.server.killable import DEADLINE, Server, until
+from tests.support.server.killable import Server
+from tests.support.waiting import DEADLINE, until
 
 CROWD = 3
 FEW, MANY = 60, 1_500

@@ -21,10 +21,9 @@ from pilothouse.runner.main import REFUSED
 from pilothouse.runner.messages import Hello, RunGone, RunTold, Welcome
 from pilothouse_sim.plugin import SimulatedCLIMaker
 from pilothouse_sim.scenario import Reply, gate, reply
-from tests.support.command_lines import showing
 from tests.support.machines.fleet import Harbour, Machine
-from tests.support.processes import alive, gone
-from tests.support.server.killable import until
+from tests.support.processes import alive, gone, showing
+from tests.support.waiting import until
 
 
 @pytest.fixture

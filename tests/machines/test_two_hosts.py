@@ -23,8 +23,8 @@ from pilothouse_sim.scenario import Branch, Reply, ToolCall, When, gate, reply, 
 from tests.support.certificates import certificate
 from tests.support.machines.fleet import Harbour, Machine
 from tests.support.machines.hosts import Hosts, two_hosts
-from tests.support.server.killable import DEADLINE, until
 from tests.support.server.overheard import Overheard, is_partial, overheard
+from tests.support.waiting import DEADLINE, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs network namespaces")
 

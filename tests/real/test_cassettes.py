@@ -21,7 +21,8 @@ from pilothouse_sim.scenario import tool as call
 from pilothouse_sim.simulator.cassette import write_player
 from tests.support.places import PROGRAMS
 from tests.support.real.answering import Handler, bash
-from tests.support.real.desk import CACHE, DEADLINE, Setup, newest
+from tests.support.real.desk import CACHE, Setup, newest
+from tests.support.waiting import DEADLINE
 
 QUESTION = {
     "question": "Which colour?",

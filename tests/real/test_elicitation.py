@@ -10,7 +10,8 @@ from pilothouse import Client, Decline, Dismiss, ElicitationRequest, Fill, Waiti
 from pilothouse_sim.scenario import reply
 from pilothouse_sim.scenario import tool as call
 from tests.support.real.answering import Handler, Holding, result_blocks, results
-from tests.support.real.desk import DEADLINE, Desk, Setup
+from tests.support.real.desk import Desk, Setup
+from tests.support.waiting import DEADLINE
 
 # Asking through a resolver works in every era of the protocol: the newest CLI and the newest `mcp`
 # agree on the one in which a server sends no requests of its own.

@@ -19,8 +19,9 @@ from pilothouse import (
     Unsupported,
 )
 from pilothouse_sim.scenario import ApiError, Text, gate, reply, text, tool
-from tests.support.real.desk import DEADLINE, Setup
+from tests.support.real.desk import Setup
 from tests.support.real.held import HeldCommand, allow, conversation
+from tests.support.waiting import DEADLINE
 
 OLDEST = "2.1.37"
 

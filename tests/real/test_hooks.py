@@ -31,7 +31,8 @@ from pilothouse.protocol import (
 )
 from pilothouse_sim.scenario import reply
 from tests.support.real.answering import Handler, Holding, bash, conversation, results
-from tests.support.real.desk import DEADLINE, NEWEST, Setup
+from tests.support.real.desk import NEWEST, Setup
+from tests.support.waiting import DEADLINE
 
 TOUCH = bash("touch made")
 

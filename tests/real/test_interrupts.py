@@ -19,8 +19,9 @@ from pilothouse import (
 )
 from pilothouse.protocol import ControlCancelRequest
 from pilothouse_sim.scenario import gate, reply, text, tool
-from tests.support.real.desk import DEADLINE, NEWEST, Setup
+from tests.support.real.desk import NEWEST, Setup
 from tests.support.real.held import HeldCommand, allow, conversation, unread
+from tests.support.waiting import DEADLINE
 
 OLDEST = "2.1.37"
 

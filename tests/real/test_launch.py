@@ -25,10 +25,11 @@ from pilothouse import (
 )
 from pilothouse.client.launch import ENCLOSING_SESSION
 from pilothouse_sim.scenario import ModelRequest, reply, tool
-from tests.support.command_lines import showing
 from tests.support.places import PROGRAMS
-from tests.support.real.desk import DEADLINE, VERSIONS, Desk, Setup, older
+from tests.support.processes import showing
+from tests.support.real.desk import VERSIONS, Desk, Setup, older
 from tests.support.real.held import allow, next_of
+from tests.support.waiting import DEADLINE
 
 LONG = "The wind blows from the north. " * 6_600
 """Some 200 kB: more than one argument of a command line can hold."""

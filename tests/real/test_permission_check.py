@@ -20,10 +20,10 @@ from pilothouse_sim.real_cli import environment
 from pilothouse_sim.scenario import ToolCall, computed, reply, tool
 from tests.support.model_questions import COLOUR
 from tests.support.real.answering import bash, conversation, results
-from tests.support.real.desk import CACHE, DEADLINE, Desk, Setup, newest
+from tests.support.real.desk import CACHE, Desk, Setup, newest
 from tests.support.real.plans import PLAN, write_plan
-from tests.support.server.killable import until
 from tests.support.server.machine import Machine
+from tests.support.waiting import DEADLINE, until
 
 pytestmark = newest
 

@@ -39,7 +39,8 @@ from pilothouse.protocol import (
 from pilothouse_sim.scenario import reply
 from pilothouse_sim.scenario import tool as call
 from tests.support.real.answering import Handler, bash, conversation, results
-from tests.support.real.desk import DEADLINE, NEWEST, Desk, Setup, newest
+from tests.support.real.desk import NEWEST, Desk, Setup, newest
+from tests.support.waiting import DEADLINE
 
 TOUCH = bash("touch made")
 LIST = bash("python3 -c 'import os; print(os.listdir())'")

@@ -18,8 +18,9 @@ from pilothouse import (
 )
 from pilothouse_sim.scenario import ModelRequest, Reply, computed, reply, tool
 from tests.support.real.answering import Handler, bash, results
-from tests.support.real.desk import DEADLINE, NEWEST, Setup
+from tests.support.real.desk import NEWEST, Setup
 from tests.support.real.plans import PLAN, write_plan
+from tests.support.waiting import DEADLINE
 
 EXIT = reply(tool("ExitPlanMode"))
 

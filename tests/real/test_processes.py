@@ -20,8 +20,9 @@ import pytest
 
 from pilothouse_sim.scenario import gate, reply, tool
 from tests.support.places import PROGRAMS
-from tests.support.real.desk import CACHE, DEADLINE, Desk, Setup
+from tests.support.real.desk import CACHE, Desk, Setup
 from tests.support.real.held import HeldCommand
+from tests.support.waiting import DEADLINE
 
 # In a session of its own, deaf to hangups, and once more without the environment it came from.
 STRAYS = """\

@@ -9,7 +9,8 @@ from pilothouse import Allow, Choose, Deny, QuestionRequest, Skip
 from pilothouse_sim.scenario import reply, tool
 from tests.support.model_questions import COLOUR, TOPPINGS
 from tests.support.real.answering import Handler, results
-from tests.support.real.desk import DEADLINE, NEWEST, Desk, Setup
+from tests.support.real.desk import NEWEST, Desk, Setup
+from tests.support.waiting import DEADLINE
 
 
 async def asked(desk: Setup, answer: Any, *questions: Any, **options: Any) -> tuple[Desk, Handler]:

@@ -17,8 +17,9 @@ from pilothouse_sim.scenario import (
     text,
     tool,
 )
-from tests.support.real.desk import DEADLINE, NEWEST, Setup, newest, older
+from tests.support.real.desk import NEWEST, Setup, newest, older
 from tests.support.real.held import allow, conversation, next_of, unread
+from tests.support.waiting import DEADLINE
 
 OLDEST = "2.1.37"
 LIST = tool("Bash", command="ls", description="list")

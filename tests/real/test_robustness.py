@@ -28,7 +28,8 @@ from pilothouse import (
 from pilothouse.client.launch import prepare
 from pilothouse.transport import StdioTransport
 from pilothouse_sim.scenario import Raw, Step, gate, reply, text, tool
-from tests.support.real.desk import DEADLINE, VERSIONS, Desk, Setup
+from tests.support.real.desk import VERSIONS, Desk, Setup
+from tests.support.waiting import DEADLINE
 
 ODD_TEXTS = [
     "naïve ☕ 🚢 日本語 \N{ZERO WIDTH JOINER}",

@@ -21,8 +21,9 @@ import pytest
 from pilothouse_sim.real_cli import environment
 from pilothouse_sim.scenario import Scenario, reply, save, text, tool
 from pilothouse_sim.scripted_model import ScriptedModel
-from tests.support.real.desk import CACHE, DEADLINE
+from tests.support.real.desk import CACHE
 from tests.support.sim.harbour import CUT, Harbour, Message, Post, Visit
+from tests.support.waiting import DEADLINE
 
 NEWER, OLDER = "2.1.119", "2.1.37"
 ARGUMENTS = (

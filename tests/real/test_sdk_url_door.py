@@ -16,8 +16,9 @@ from pilothouse.doors.dialect import refuses
 from pilothouse.protocol import StreamEvent
 from pilothouse_sim.scenario import gate, reply, text
 from tests.support.real.answering import Handler, bash
-from tests.support.real.desk import DEADLINE, NEWEST
+from tests.support.real.desk import NEWEST
 from tests.support.real.dialling import BUILDS, OLD, REPEATING, hall
+from tests.support.waiting import DEADLINE
 
 every_build = pytest.mark.parametrize("build", BUILDS)
 

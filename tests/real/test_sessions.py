@@ -13,8 +13,9 @@ import pytest
 from pilothouse import AssistantMessage, Client, SessionEnded, Turn
 from pilothouse.protocol import ConversationResetMessage
 from pilothouse_sim.scenario import reply
-from tests.support.real.desk import DEADLINE, NEWEST, Desk, Setup
+from tests.support.real.desk import NEWEST, Desk, Setup
 from tests.support.real.held import conversation, unread
+from tests.support.waiting import DEADLINE
 
 OLDEST = "2.1.37"
 

@@ -9,8 +9,9 @@ import pytest
 
 from pilothouse import Hooks, PermissionRequest, Stalled, WaitingOn
 from pilothouse_sim.scenario import ApiError, gate, reply, text, tool
-from tests.support.real.desk import DEADLINE, NEWEST, Setup
+from tests.support.real.desk import NEWEST, Setup
 from tests.support.real.held import HeldCommand, allow, next_of
+from tests.support.waiting import DEADLINE
 
 QUIET = 0.5
 """Seconds of silence that are told. Only what is told counts here, not when."""

@@ -23,8 +23,9 @@ from pilothouse.protocol import ControlCancelRequest, ControlRequest, McpMessage
 from pilothouse_sim.scenario import reply
 from pilothouse_sim.scenario import tool as call
 from tests.support.real.answering import Handler, Holding, conversation, result_blocks, results
-from tests.support.real.desk import DEADLINE, NEWEST, Desk, Setup
+from tests.support.real.desk import NEWEST, Desk, Setup
 from tests.support.real.held import unread
+from tests.support.waiting import DEADLINE
 
 PIXEL = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="

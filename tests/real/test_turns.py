@@ -34,8 +34,9 @@ from pilothouse_sim.scenario import (
     text,
     tool,
 )
-from tests.support.real.desk import DEADLINE, NEWEST, Setup, newest
+from tests.support.real.desk import NEWEST, Setup, newest
 from tests.support.real.held import HeldCommand, allow, conversation, next_of, unread
+from tests.support.waiting import DEADLINE
 
 OLDEST = "2.1.37"
 

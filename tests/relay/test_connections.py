@@ -14,8 +14,9 @@ import pytest
 
 from pilothouse.relay.framing import Frame, Kind
 from pilothouse.relay.refusals import HEADER, PERMANENT, Refusal
-from tests.support.relay.door import DEADLINE, Door
+from tests.support.relay.door import Door
 from tests.support.relay.running import ECHO, Running, python, relay
+from tests.support.waiting import DEADLINE
 
 QUICK = {"ping": 0.1, "silence": 0.3, "handshake": 0.3}
 

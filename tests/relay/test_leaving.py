@@ -20,8 +20,9 @@ from pilothouse.relay.refusals import Refusal
 from pilothouse.relay.spool import Spool
 from pilothouse.relay.starting import start
 from tests.support.processes import alive, gone
-from tests.support.relay.door import DEADLINE, SESSION, TOKEN, Door
+from tests.support.relay.door import SESSION, TOKEN, Door
 from tests.support.relay.running import ECHO, SAYS, Running, python, relay
+from tests.support.waiting import DEADLINE
 
 NOWHERE = "ws://127.0.0.1:9"
 HASTE = {"interrupt": 0.1, "close": 2.0, "terminate": 0.1, "kill": 2.0, "farewell": 0.1}

@@ -16,8 +16,9 @@ from pilothouse.relay import registry
 from pilothouse.relay.starting import start
 from pilothouse.transport import SpawnFailed
 from tests.support.processes import alive, gone
-from tests.support.relay.door import DEADLINE, SESSION, TOKEN, Door
+from tests.support.relay.door import SESSION, TOKEN, Door
 from tests.support.relay.running import ECHO, python
+from tests.support.waiting import DEADLINE
 
 Start = Callable[..., int]
 

@@ -14,7 +14,8 @@ from pilothouse.doors.listening import listen
 from pilothouse.relay.refusals import HEADER, Refusal
 from pilothouse.runner.control import FINAL
 from tests.support.doors.runner_peer import Peer, hello
-from tests.support.runner.server import DEADLINE, House, Machine, house, runner
+from tests.support.runner.server import House, Machine, house, runner
+from tests.support.waiting import DEADLINE
 
 
 @pytest.fixture

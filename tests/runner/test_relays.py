@@ -22,7 +22,8 @@ from pilothouse.runner.relays import Door, Relays
 from pilothouse.runner.runner import Runner
 from pilothouse.runner.workplace import Workplace
 from pilothouse.transport import SpawnFailed
-from tests.support.runner.server import DEADLINE, Machine, house
+from tests.support.runner.server import Machine, house
+from tests.support.waiting import DEADLINE
 
 DOOR = Door("ws://127.0.0.1:9")
 

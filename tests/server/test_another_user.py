@@ -27,7 +27,8 @@ from pilothouse.server.engines import KEY_NAME, SOCKET_NAME
 from pilothouse.server.runtime import FILE_NAME, TOKEN_NAME
 from tests.support.places import PROGRAMS
 from tests.support.ports import free_port
-from tests.support.server.machine import DEADLINE, Machine
+from tests.support.server.machine import Machine
+from tests.support.waiting import DEADLINE
 
 NOBODY = 65534
 TOLD_TO_ALL = ("cmdline", "environ", "status", "maps", "cwd/x", "root/x")

@@ -20,7 +20,8 @@ from pilothouse.server.listening import address_of, bind
 from pilothouse.server.runtime import Lock, Running
 from pilothouse.server.status import report
 from pilothouse.settings import load
-from tests.support.server.machine import DEADLINE, Machine
+from tests.support.server.machine import Machine
+from tests.support.waiting import DEADLINE
 
 FACE = """
 import asyncio, os

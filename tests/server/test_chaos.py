@@ -45,7 +45,8 @@ from pilothouse_sim.plugin import SimulatedCLIMaker
 from pilothouse_sim.scenario import AnyReply, Branch, When, reply, text, tool
 from tests.support.processes import alive, gone
 from tests.support.server.journal_checks import Books, known
-from tests.support.server.killable import DEADLINE, MARK, Server, until, with_cli
+from tests.support.server.killable import MARK, Server, with_cli
+from tests.support.waiting import DEADLINE, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper and /proc")
 

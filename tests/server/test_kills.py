@@ -34,7 +34,7 @@ from tests.support.server.journal_checks import (
     check_track,
     known,
 )
-from tests.support.server.killable import DEADLINE, Server, until
+from tests.support.server.killable import Server
 from tests.support.server.load import Load, Person
 from tests.support.server.voices import (
     EngineVoice,
@@ -43,6 +43,7 @@ from tests.support.server.voices import (
     watch_by_engine,
     watch_by_sse,
 )
+from tests.support.waiting import DEADLINE, until
 
 THE_CLIS_OWN = ("cli", "partial", "noise", "turn.ended", "question.opened", "rules.kept")
 """What comes into a journal while nobody asks for anything."""

@@ -27,8 +27,9 @@ from tests.support.http.serving import BEARER, make_app, served
 from tests.support.mcp.bare import INITIALIZE, INITIALIZED, LIST
 from tests.support.ports import free_port
 from tests.support.processes import gone
-from tests.support.server.machine import DEADLINE, Machine
+from tests.support.server.machine import Machine
 from tests.support.strangers import Stranger, listening
+from tests.support.waiting import DEADLINE
 
 MB = 1_000_000
 

@@ -13,8 +13,9 @@ from pilothouse.server import probing, runtime
 from pilothouse.server.background import find_or_start
 from pilothouse.server.probing import answering, health
 from pilothouse.server.runtime import Lock, Running
-from tests.support.server.machine import DEADLINE, Machine
+from tests.support.server.machine import Machine
 from tests.support.strangers import Stranger, listening
+from tests.support.waiting import DEADLINE
 
 TOKEN = "a-token-of-some-length"
 MADE_UP = b'HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n{"proof":"0"}'

@@ -22,7 +22,7 @@ from pilothouse_sim.plugin import RealCLIMaker, SimulatedCLIMaker
 from pilothouse_sim.scenario import Branch, Reply, When, gate, reply, text, tool
 from tests.support.engine.harness import House
 from tests.support.processes import alive, gone
-from tests.support.server.killable import until
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper and /proc")
 

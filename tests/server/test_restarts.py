@@ -28,10 +28,11 @@ from pilothouse.remote import RemoteEngine
 from pilothouse_sim.clis import RealCLI, SimulatedCLI
 from pilothouse_sim.plugin import RealCLIMaker, SimulatedCLIMaker
 from pilothouse_sim.scenario import Reply, Step, Text, ToolCall, gate, reply, text, tool
-from tests.support.server.killable import DEADLINE, Server, until, with_cli
+from tests.support.server.killable import Server, with_cli
 from tests.support.server.load import Lost
 from tests.support.server.overheard import Overheard, is_partial, overheard
 from tests.support.server.voices import HttpVoice
+from tests.support.waiting import DEADLINE, until
 
 ASKS = 3
 STRETCHES = 5

@@ -24,7 +24,8 @@ from websockets.exceptions import InvalidStatus
 from pilothouse.server.background import connect
 from pilothouse.server.serving import import_app
 from tests.support.certificates import certificate
-from tests.support.server.machine import DEADLINE, Machine
+from tests.support.server.machine import Machine
+from tests.support.waiting import DEADLINE
 
 ROOT = Path(__file__).resolve().parents[2]
 

@@ -22,7 +22,8 @@ from pilothouse.server.engines import KEY_NAME
 from pilothouse_sim.clis import SimulatedCLI
 from pilothouse_sim.plugin import SimulatedCLIMaker
 from pilothouse_sim.scenario import reply, tool
-from tests.support.server.killable import DEADLINE, MARK, Server, until, with_cli
+from tests.support.server.killable import MARK, Server, with_cli
+from tests.support.waiting import DEADLINE, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 

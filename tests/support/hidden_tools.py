@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 
 from pilothouse_sim.scenario import Reply, reply, tool
-from tests.support.processes import DEADLINE, guard_pid
+from tests.support.processes import guard_pid
+from tests.support.waiting import DEADLINE
 
 _STAYS = "trap '' HUP INT TERM; echo $$ >> hidden; exec sleep 1000"
 _WAYS = (

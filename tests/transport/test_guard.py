@@ -12,7 +12,6 @@ import pytest
 
 from pilothouse.transport import SpawnFailed, guarding, stdio
 from tests.support.processes import (
-    DEADLINE,
     DEAF,
     ECHO,
     FOLLOWS_STDIN,
@@ -24,6 +23,7 @@ from tests.support.processes import (
     guard_pid,
     program,
 )
+from tests.support.waiting import DEADLINE
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper and /proc")
 

@@ -19,16 +19,8 @@ from pilothouse.transport import (
     TransportError,
     stdio,
 )
-from tests.support.processes import (
-    DEADLINE,
-    DEAF,
-    ECHO,
-    Recorder,
-    gone,
-    open_fds,
-    program,
-    stopped,
-)
+from tests.support.processes import DEAF, ECHO, Recorder, gone, open_fds, program, stopped
+from tests.support.waiting import DEADLINE
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from pilothouse.api.proof import NONCE_LENGTH, Challenge, make_proof
 from pilothouse.doors.listening import make_server
 from tests.support.http.fake_engine import FakeEngine
 from tests.support.http.serving import BEARER, TOKEN, calling, make_app, served
-from tests.support.server.machine import DEADLINE
+from tests.support.waiting import DEADLINE
 
 NONCE = "Aa0_-" + "x" * (NONCE_LENGTH - 5)
 

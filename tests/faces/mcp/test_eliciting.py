@@ -18,16 +18,8 @@ from pilothouse.faces.mcp.eliciting import Taken, can_elicit, can_open_pages, re
 from pilothouse.faces.mcp.pushing import Channel, Pushing
 from pilothouse.faces.mcp.reaching import Reach
 from tests.support.asks import COLOUR, SAILS, asked, page, posed
-from tests.support.mcp.elicited import (
-    ACCEPT,
-    BY,
-    CANCEL,
-    DEADLINE,
-    DECLINE,
-    Engine,
-    Face,
-    Person,
-)
+from tests.support.mcp.elicited import ACCEPT, BY, CANCEL, DECLINE, Engine, Face, Person
+from tests.support.waiting import DEADLINE
 
 
 @pytest.fixture

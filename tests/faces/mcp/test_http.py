@@ -24,8 +24,9 @@ from pilothouse.faces.mcp.http import OverHttp, open_app
 from pilothouse_sim.scenario import reply, tool
 from tests.support.http.fake_engine import FakeEngine
 from tests.support.http.serving import BEARER, LIMIT, make_app, served
-from tests.support.mcp.bare import DEADLINE, INITIALIZE, INITIALIZED, LIST, House
+from tests.support.mcp.bare import INITIALIZE, INITIALIZED, LIST, House
 from tests.support.mcp.desk import Caller, Desk, Desks
+from tests.support.waiting import DEADLINE
 
 SESSION = "mcp-session-id"
 ACCEPT = {"accept": "application/json, text/event-stream"}

@@ -31,7 +31,6 @@ from tests.support.mcp.elicited import (
     ACCEPT,
     BY,
     CANCEL,
-    DEADLINE,
     DECLINE,
     Engine,
     Face,
@@ -39,6 +38,7 @@ from tests.support.mcp.elicited import (
     settled,
     touch,
 )
+from tests.support.waiting import DEADLINE
 
 
 @pytest.fixture

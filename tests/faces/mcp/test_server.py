@@ -15,7 +15,7 @@ from pilothouse.api.questions import Question
 from pilothouse.faces.mcp import permission
 from pilothouse_sim.scenario import reply, tool
 from tests.support.engine.harness import bare
-from tests.support.mcp.desk import DEADLINE, HELD, TOUCH, Desk, Desks, respond, text_of
+from tests.support.mcp.desk import HELD, SOON, TOUCH, Desk, Desks, respond, text_of
 
 ASKS = {"tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": "toolu_1"}
 PLAN = "# Plan\n\n1. Look\n2. Leap\n"
@@ -284,7 +284,7 @@ async def test_a_cursor_that_the_journal_has_not_reached_is_the_last_one(
     desk: Desks, era: str
 ) -> None:
     at = await desk(HELD)
-    async with asyncio.timeout(DEADLINE), at.client(era) as model:
+    async with asyncio.timeout(SOON), at.client(era) as model:
         session_id = await model.start()
         await at.house.cli.reached("held")
         told = asyncio.Event()
@@ -444,7 +444,7 @@ async def test_a_permission_that_cannot_be_checked_is_a_no(
 async def test_a_permission_for_what_no_json_has_is_a_no(desk: Desks, era: str) -> None:
     at = await desk("One.")
     asks = {**ASKS, "input": {"command": "echo \ud800"}}
-    async with asyncio.timeout(DEADLINE), at.client(era, name="claude-code") as cli:
+    async with asyncio.timeout(SOON), at.client(era, name="claude-code") as cli:
         told = await cli.client.call_tool("permission_check", asks)
     assert json.loads(text_of(told))["behavior"] == "deny"
 
@@ -460,7 +460,7 @@ async def test_over_http_nobody_is_told_of_the_permission_tool(desk: Desks, era:
 
 async def opened(at: Desk, *, foreign: bool = True) -> Question:
     """The question of a session that nobody here has started."""
-    async with asyncio.timeout(DEADLINE), aclosing(at.house.engine.watch(0)) as batches:
+    async with asyncio.timeout(SOON), aclosing(at.house.engine.watch(0)) as batches:
         async for _ in batches:
             for each in await at.house.engine.questions(state="open"):
                 if each.foreign == foreign:

@@ -12,9 +12,9 @@ from pilothouse import errors
 from pilothouse.faces.mcp import waiting
 from pilothouse.faces.mcp.rounds import Round
 from tests.support.mcp.desk import (
-    DEADLINE,
     HELD,
     MODERN,
+    SOON,
     TOUCH,
     Caller,
     Desk,
@@ -60,7 +60,7 @@ async def test_what_is_told_of_a_wait_grows_also_while_a_person_decides(
         return await allowing(context, params)
 
     async with (
-        asyncio.timeout(DEADLINE),
+        asyncio.timeout(SOON),
         at.client("legacy", elicitation_callback=deciding) as model,
     ):
         given = {"prompt": "go", "waitSeconds": 50}
@@ -134,7 +134,7 @@ async def test_a_call_that_waits_asks_at_once_what_is_open(desk: Desks, era: str
     async with at.client(era) as model:
         session_id = (await model.call("claude_start", prompt="go", waitSeconds=50))["sessionId"]
         cursor = (await model.status(session_id))["cursor"]
-    async with asyncio.timeout(DEADLINE), at.client(era, elicitation_callback=allowing) as model:
+    async with asyncio.timeout(SOON), at.client(era, elicitation_callback=allowing) as model:
         status = await model.waited(session_id, after=cursor)
     assert (status["status"], status["result"]) == ("done", "Made.")
 

@@ -18,7 +18,8 @@ from mcp import MCPError
 
 from pilothouse.faces.mcp import stdio
 from pilothouse.faces.mcp.stdio import KEPT, Lines, TooLong, serve
-from tests.support.mcp.bare import DEADLINE, INITIALIZE, INITIALIZED, LIST, House
+from tests.support.mcp.bare import INITIALIZE, INITIALIZED, LIST, House
+from tests.support.waiting import DEADLINE
 
 LONGEST = 200_000
 LONG = b"x" * LONGEST

@@ -14,8 +14,9 @@ from pilothouse_sim.simulator.flags import parse
 from pilothouse_sim.simulator.model import Model
 from pilothouse_sim.simulator.process import run
 from pilothouse_sim.simulator.wire_ends import WireListener
-from tests.support.sim.company import DEADLINE, FLAGS, company
+from tests.support.sim.company import FLAGS, company
 from tests.support.sim.home import Home, script
+from tests.support.waiting import DEADLINE
 
 TOKEN = "CLAUDE_CODE_SESSION_ACCESS_TOKEN"
 

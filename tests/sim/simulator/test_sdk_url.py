@@ -18,7 +18,8 @@ from pilothouse_sim.simulator.flags import BadFlag
 from pilothouse_sim.simulator.sdk_url import DIALECTS, Dialect, SdkUrlEnd, choose
 from pilothouse_sim.simulator.sdk_url.dialect import Backoff
 from pilothouse_sim.simulator.sdk_url.poster import post_url
-from tests.support.sim.harbour import CUT, DEADLINE, Harbour, Message, Visit
+from tests.support.sim.harbour import CUT, Harbour, Message, Visit
+from tests.support.waiting import DEADLINE
 
 TOKEN = {"CLAUDE_CODE_SESSION_ACCESS_TOKEN": "the-token"}
 HYBRID = {**TOKEN, "CLAUDE_CODE_POST_FOR_SESSION_INGRESS_V2": "1"}

@@ -15,7 +15,8 @@ from mcp import Client
 from mcp.client.session import ClientRequestContext
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
-from tests.support.server.machine import DEADLINE, Machine
+from tests.support.server.machine import Machine
+from tests.support.waiting import DEADLINE
 
 T = TypeVar("T")
 COMMAND = [sys.executable, "-m", "pilothouse", "mcp"]

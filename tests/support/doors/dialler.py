@@ -11,8 +11,8 @@ from typing import Any
 from pilothouse.doors.dialect import SdkUrlTransport
 from pilothouse.doors.sockets import Scope, Socket
 from pilothouse.transport import Exit
+from tests.support.waiting import DEADLINE
 
-DEADLINE = 20.0
 SESSION, RUN, SECRET = "se ss/ion", "a-run", "a-run.secret"
 
 # Tells what it was given, then waits for the end it is to come to.

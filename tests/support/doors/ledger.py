@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 
 from pilothouse.doors.contract import Carried, Outgoing
 from pilothouse.transport import Exit
-
-DEADLINE = 60.0
+from tests.support.waiting import DEADLINE
 
 
 class Disk:

@@ -11,7 +11,7 @@ from pilothouse.doors.relays import RelayTransport
 from pilothouse.doors.sockets import Socket
 from pilothouse.relay import framing
 from pilothouse.relay.framing import Frame, Hello, Kind, Welcome
-from tests.support.doors.ledger import DEADLINE
+from tests.support.waiting import DEADLINE
 
 SESSION = "a-session"
 RUN = "a-run"

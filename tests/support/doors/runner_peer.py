@@ -12,8 +12,8 @@ from pilothouse.doors.runners import Runners
 from pilothouse.doors.sockets import Scope, Socket
 from pilothouse.runner import messages
 from pilothouse.runner.messages import FromRunner, FromServer, Hello, RunTold
+from tests.support.waiting import DEADLINE
 
-DEADLINE = 20.0
 Heard = TypeVar("Heard")
 
 

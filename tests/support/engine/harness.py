@@ -26,8 +26,7 @@ from pilothouse.server.simulating import Choice
 from pilothouse.settings import Settings, load
 from pilothouse_sim.clis import RealCLI, SimulatedCLI
 from pilothouse_sim.plugin import NEWEST
-
-DEADLINE = 30.0
+from tests.support.waiting import DEADLINE
 
 DIALLING = "2.1.119"
 """The newest of the supported CLIs that dial in themselves."""

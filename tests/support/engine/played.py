@@ -31,10 +31,9 @@ from pilothouse.errors import JournalError, Refused, SessionEnded
 from pilothouse.journal.sqlite import SqliteJournal
 from pilothouse.settings import load
 from tests.support.engine.played_cli import MARK, PlayedCLI, mark
+from tests.support.waiting import DEADLINE
 
 T = TypeVar("T")
-
-DEADLINE = 20.0
 
 
 class Follower:

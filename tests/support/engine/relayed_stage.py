@@ -30,8 +30,9 @@ from pilothouse.errors import JournalError
 from pilothouse.journal.contract import Changes, Draft, Posted
 from pilothouse.journal.sqlite import SqliteJournal
 from pilothouse.settings import load
-from tests.support.engine.played import DEADLINE, Stage, _Errors
+from tests.support.engine.played import Stage, _Errors
 from tests.support.engine.played_relays import KEYRING, PlayedRelay, PlayedRelays, Told, Wire
+from tests.support.waiting import DEADLINE
 
 
 class RelayedStage(Stage):

@@ -34,8 +34,8 @@ from tests.support.fuzz.mutation import as_read, is_blank
 from tests.support.fuzz.reading import Reader, Told
 from tests.support.http.serving import TOKEN, calling, make_app, served
 from tests.support.mcp.desk import Desk
+from tests.support.waiting import DEADLINE
 
-DEADLINE = 60.0
 CROWD = 4
 """Hostile sessions at once."""
 ERAS = ("legacy", "2026-07-28")

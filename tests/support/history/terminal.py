@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from types import TracebackType
 
 from pilothouse_sim.clis import RealCLI
-from tests.support.real.desk import DEADLINE
+from tests.support.waiting import DEADLINE
 
 ROWS, COLUMNS = 40, 120
 

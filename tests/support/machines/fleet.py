@@ -29,7 +29,8 @@ from pilothouse.remote import RemoteEngine
 from pilothouse_sim.clis import RealCLI, SimulatedCLI
 from tests.support.places import PROGRAMS
 from tests.support.processes import gone
-from tests.support.server.killable import DEADLINE, MARK, Server
+from tests.support.server.killable import MARK, Server
+from tests.support.waiting import DEADLINE
 
 PROGRAM = PROGRAMS / "run_server.py"
 RUNNER = PROGRAMS / "run_runner.py"

@@ -9,7 +9,8 @@ import mcp_types as types
 from mcp.server.lowlevel import Server
 from mcp.server.session import ServerSession
 
-DEADLINE = 20.0
+from tests.support.waiting import DEADLINE
+
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,

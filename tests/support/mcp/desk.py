@@ -97,7 +97,7 @@ def text_of(result: types.CallToolResult) -> str:
 Desks = Callable[..., Awaitable[Desk]]
 
 
-DEADLINE = 20.0
+SOON = 20.0
 """Much less than a call that waits for something would take."""
 
 

@@ -25,8 +25,8 @@ from pilothouse.faces.mcp.eliciting import required, take
 from pilothouse.faces.mcp.pushing import Channel, Pushing
 from pilothouse.faces.mcp.reaching import Reach
 from tests.support.asks import posed, tool_request
+from tests.support.waiting import DEADLINE
 
-DEADLINE = 20.0
 ACCEPT = types.ElicitResult(action="accept", content={"answer": "allow"})
 DECLINE = types.ElicitResult(action="decline")
 CANCEL = types.ElicitResult(action="cancel")

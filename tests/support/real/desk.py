@@ -20,8 +20,6 @@ NEWEST = "2.1.325"
 VERSIONS = ("2.1.325", "2.1.119", "2.1.37")
 CACHE = Path(os.environ.get("PILOTHOUSE_CACHE") or ROOT / ".cache/clis")
 
-DEADLINE = 60.0
-"""Seconds any wait of these tests may take: a bound for what hangs, not a measure."""
 
 newest = pytest.mark.parametrize("version", [NEWEST], indirect=True)
 older = pytest.mark.parametrize("version", VERSIONS[1:], indirect=True)

@@ -14,8 +14,8 @@ from websockets.exceptions import ConnectionClosed
 from pilothouse.relay import framing
 from pilothouse.relay.framing import Dropped, Exit, Frame, Hello, Kind, Order, Welcome
 from pilothouse.relay.refusals import Refusal
+from tests.support.waiting import DEADLINE
 
-DEADLINE = 60.0
 TOKEN = "token-5f0c1e7a"
 SESSION = "a-session"
 

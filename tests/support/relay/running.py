@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.support.places import PROGRAMS
-from tests.support.relay.door import DEADLINE, SESSION, TOKEN
+from tests.support.relay.door import SESSION, TOKEN
+from tests.support.waiting import DEADLINE
 
 PACE = {"first_delay": 0.02, "local_delay": 0.2, "replaced_delay": 0.05}
 

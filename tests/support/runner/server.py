@@ -27,8 +27,8 @@ from pilothouse.relay.registry import Found
 from tests.support.doors.runner_peer import Told
 from tests.support.places import PROGRAMS
 from tests.support.processes import gone
+from tests.support.waiting import DEADLINE
 
-DEADLINE = 60.0
 PACE = {"first_delay": 0.02, "local_delay": 0.2}
 
 CLI = """#!{python} -S

@@ -12,24 +12,17 @@ import random
 import signal
 import socket
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from pilothouse.relay import registry
 from pilothouse.relay.registry import Found
 from pilothouse_sim.clis import RealCLI, SimulatedCLI
+from tests.support.waiting import DEADLINE
 
-DEADLINE = 60.0
 MARK = "PILOTHOUSE_TEST_MARK"
 ONES_OWN_PORTS = (20000, 32000)
 """Below those the system gives to clients: one that knocks on a dead port could get it itself."""
-
-
-async def until(holds: Callable[[], bool], within: float = DEADLINE) -> None:
-    """Wait for what other processes do, who tell nobody."""
-    async with asyncio.timeout(within):
-        while not holds():  # noqa: ASYNC110 - as above
-            await asyncio.sleep(0.005)
 
 
 def with_cli(cli: RealCLI | SimulatedCLI, program: Path | None = None) -> dict[str, str]:

@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from pilothouse.api.events import Event, Gap
-from tests.support.server.killable import DEADLINE, Server
+from tests.support.server.killable import Server
+from tests.support.waiting import DEADLINE
 
 Members = dict[str, Any]
 

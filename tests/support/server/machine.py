@@ -15,8 +15,7 @@ from pilothouse.server.background import _started as background_children
 from pilothouse.server.probing import health
 from pilothouse.server.runtime import Lock, Running
 from pilothouse.settings import Settings, load
-
-DEADLINE = 60.0
+from tests.support.waiting import DEADLINE
 
 
 class Ran:

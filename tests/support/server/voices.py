@@ -23,8 +23,9 @@ from pilothouse.api.problems import Problem, code_of
 from pilothouse.api.requests import Say, Start
 from pilothouse.errors import Refused, ServerError
 from pilothouse.remote import RemoteEngine
-from tests.support.server.killable import DEADLINE, Server
+from tests.support.server.killable import Server
 from tests.support.server.load import Load, Lost, Members, No, Track
+from tests.support.waiting import DEADLINE
 
 ROUTES: Final = {
     "start": ("POST", "/api/sessions"),

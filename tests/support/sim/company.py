@@ -16,12 +16,12 @@ from pilothouse_sim.simulator.flags import parse
 from pilothouse_sim.simulator.model import Model
 from pilothouse_sim.simulator.process import run
 from pilothouse_sim.simulator.wire_ends import WireListener
+from tests.support.waiting import DEADLINE
 
 Message = dict[str, Any]
 Answers = dict[str, Callable[[Message], Any]]
 """What to say to requests, by subtype; None leaves one open, an Exception refuses it."""
 
-DEADLINE = 20.0
 FLAGS = (
     "-p",
     "--output-format=stream-json",

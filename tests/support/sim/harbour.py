@@ -12,10 +12,10 @@ from websockets.frames import Frame, Opcode
 from websockets.http11 import Request
 from websockets.server import ServerProtocol
 
+from tests.support.waiting import DEADLINE
+
 Message = dict[str, Any]
 
-DEADLINE = 60.0
-"""Seconds any wait may take: a bound for what hangs, not a measure."""
 
 CUT = 0
 """In place of an HTTP status: hang up without an answer."""

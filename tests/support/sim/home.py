@@ -15,7 +15,8 @@ from pilothouse_sim.scenario import Scenario, Script
 from pilothouse_sim.simulator.flags import parse
 from pilothouse_sim.simulator.model import Model
 from pilothouse_sim.simulator.process import run
-from tests.support.sim.company import DEADLINE, FLAGS, Answers, Company, Message
+from tests.support.sim.company import FLAGS, Answers, Company, Message
+from tests.support.waiting import DEADLINE
 
 FIRST = "00000070-0000-4000-8000-000000000000"
 SECOND = "00000071-0000-4000-8000-000000000000"

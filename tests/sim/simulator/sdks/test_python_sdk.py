@@ -35,8 +35,8 @@ from claude_agent_sdk import (
 
 from pilothouse_sim.scenario import ApiError, gate, reply, thinking
 from pilothouse_sim.scenario import tool as call
-from tests.support.real.desk import DEADLINE
 from tests.support.sim.sdk_port import Port, Setup
+from tests.support.waiting import DEADLINE
 
 Kind = TypeVar("Kind")
 Clean = Callable[[dict[str, str]], None]

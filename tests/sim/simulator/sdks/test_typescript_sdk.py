@@ -16,8 +16,8 @@ import pytest
 
 from pilothouse_sim.scenario import gate, reply
 from pilothouse_sim.scenario import tool as call
-from tests.support.real.desk import DEADLINE
 from tests.support.sim.sdk_port import Port, Setup
+from tests.support.waiting import DEADLINE
 
 Entry = dict[str, Any]
 
