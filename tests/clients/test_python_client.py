@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.support.clients.mcp_client import TOOLS, Peer, connected
+from tests.support.clients.mcp_client import TOOLS, ConnectedClient, connected
 from tests.support.server.machine import Machine
 from tests.support.waiting import DEADLINE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 Kind = tuple[str, bool]
-Peers = Callable[[Kind], Awaitable[Peer]]
+Peers = Callable[[Kind], Awaitable[ConnectedClient]]
 
 LEGACY, LEGACY_WITH_FORMS = ("legacy", False), ("legacy", True)
 MODERN, MODERN_WITH_FORMS = ("auto", False), ("auto", True)
@@ -43,10 +43,10 @@ with_every_client = by(LEGACY, LEGACY_WITH_FORMS, MODERN, MODERN_WITH_FORMS)
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def peers(machine: Machine) -> AsyncIterator[Peers]:
     """One client of each kind, connected when it is first needed."""
-    opened: dict[Kind, Peer] = {}
+    opened: dict[Kind, ConnectedClient] = {}
     async with AsyncExitStack() as stack:
 
-        async def connect(kind: Kind) -> Peer:
+        async def connect(kind: Kind) -> ConnectedClient:
             if kind not in opened:
                 mode, elicits = kind
                 peer = connected(machine, mode=mode, elicits=elicits)
@@ -57,11 +57,11 @@ async def peers(machine: Machine) -> AsyncIterator[Peers]:
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def peer(request: pytest.FixtureRequest, peers: Peers) -> Peer:
+async def peer(request: pytest.FixtureRequest, peers: Peers) -> ConnectedClient:
     return await peers(request.param)
 
 
-async def started(peer: Peer, folder: Path, prompt: str, **more: Any) -> str:
+async def started(peer: ConnectedClient, folder: Path, prompt: str, **more: Any) -> str:
     """The id of a session that works."""
     told = await peer.call("claude_start", prompt=prompt, workingDirectory=str(folder), **more)
     assert told["status"] == "active"
@@ -73,7 +73,7 @@ def used(status: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 @with_every_client
-async def test_a_model_sees_six_tools_in_less_than_twelve_kilobytes(peer: Peer) -> None:
+async def test_a_model_sees_six_tools_in_less_than_twelve_kilobytes(peer: ConnectedClient) -> None:
     listed = await peer.client.list_tools()
     assert {each.name for each in listed.tools} == TOOLS
     told = listed.model_dump(by_alias=True, exclude_none=True, mode="json")["tools"]
@@ -81,7 +81,7 @@ async def test_a_model_sees_six_tools_in_less_than_twelve_kilobytes(peer: Peer) 
 
 
 @with_every_client
-async def test_a_command_runs_once_it_is_allowed(peer: Peer, folder: Path) -> None:
+async def test_a_command_runs_once_it_is_allowed(peer: ConnectedClient, folder: Path) -> None:
     # Flow A with forms, flow B without.
     session = await started(peer, folder, "Run a command")
     await peer.answer(session, "tool_approval", "allow")
@@ -92,7 +92,7 @@ async def test_a_command_runs_once_it_is_allowed(peer: Peer, folder: Path) -> No
 
 
 @by(LEGACY_WITH_FORMS, MODERN)
-async def test_a_command_does_not_run_that_is_denied(peer: Peer, folder: Path) -> None:
+async def test_a_command_does_not_run_that_is_denied(peer: ConnectedClient, folder: Path) -> None:
     session = await started(peer, folder, "Run a command")
     await peer.answer(session, "tool_approval", "deny")
     status = await peer.settled(session)
@@ -101,7 +101,7 @@ async def test_a_command_does_not_run_that_is_denied(peer: Peer, folder: Path) -
 
 
 @with_every_client
-async def test_a_plan_is_approved(peer: Peer, folder: Path) -> None:
+async def test_a_plan_is_approved(peer: ConnectedClient, folder: Path) -> None:
     # Flow C.
     session = await started(peer, folder, "Make a plan", permissionMode="plan")
     await peer.answer(session, "plan_approval", "approve")
@@ -110,7 +110,7 @@ async def test_a_plan_is_approved(peer: Peer, folder: Path) -> None:
 
 
 @by(LEGACY, MODERN_WITH_FORMS)
-async def test_a_plan_is_rejected_and_made_anew(peer: Peer, folder: Path) -> None:
+async def test_a_plan_is_rejected_and_made_anew(peer: ConnectedClient, folder: Path) -> None:
     session = await started(peer, folder, "Make a plan", permissionMode="plan")
     await peer.answer(session, "plan_approval", "reject")
     await peer.settled(session)
@@ -122,7 +122,7 @@ async def test_a_plan_is_rejected_and_made_anew(peer: Peer, folder: Path) -> Non
 
 
 @with_every_client
-async def test_the_session_reads_what_was_chosen(peer: Peer, folder: Path) -> None:
+async def test_the_session_reads_what_was_chosen(peer: ConnectedClient, folder: Path) -> None:
     session = await started(peer, folder, "Ask me a question")
     await peer.answer(session, "question", "South")
     status = await peer.settled(session)
@@ -130,7 +130,9 @@ async def test_the_session_reads_what_was_chosen(peer: Peer, folder: Path) -> No
 
 
 @by(LEGACY_WITH_FORMS, MODERN_WITH_FORMS)
-async def test_a_declined_form_leaves_the_question_open(peer: Peer, folder: Path) -> None:
+async def test_a_declined_form_leaves_the_question_open(
+    peer: ConnectedClient, folder: Path
+) -> None:
     assert peer.person is not None
     session = await started(peer, folder, "Run a command")
     peer.person.will("decline")
@@ -142,7 +144,7 @@ async def test_a_declined_form_leaves_the_question_open(peer: Peer, folder: Path
 
 @by(LEGACY_WITH_FORMS)
 async def test_a_form_is_closed_once_another_client_has_answered(
-    peer: Peer, peers: Peers, folder: Path
+    peer: ConnectedClient, peers: Peers, folder: Path
 ) -> None:
     assert peer.person is not None
     session = await started(peer, folder, "Run a command")
@@ -154,7 +156,7 @@ async def test_a_form_is_closed_once_another_client_has_answered(
 
 
 @by(LEGACY, MODERN)
-async def test_a_message_switches_the_mode(peer: Peer, folder: Path) -> None:
+async def test_a_message_switches_the_mode(peer: ConnectedClient, folder: Path) -> None:
     session = await started(peer, folder, "Hello?")
     await peer.settled(session)
     written = folder / "hello.txt"
@@ -174,7 +176,7 @@ async def test_a_message_switches_the_mode(peer: Peer, folder: Path) -> None:
 
 @by(MODERN)
 async def test_a_session_that_somebody_began_in_a_terminal_goes_on(
-    peer: Peer, machine: Machine, folder: Path
+    peer: ConnectedClient, machine: Machine, folder: Path
 ) -> None:
     # The server makes the simulator's home when it starts.
     await peer.call("claude_list")
@@ -210,7 +212,7 @@ async def begun_in_a_terminal(machine: Machine, folder: Path, prompt: str) -> st
 
 @by(MODERN)
 async def test_ten_sessions_run_at_once_and_an_eleventh_is_refused(
-    peer: Peer, folder: Path
+    peer: ConnectedClient, folder: Path
 ) -> None:
     asking = [started(peer, folder, "Ask me a question") for _ in range(10)]
     sessions = await asyncio.gather(*asking)

@@ -25,7 +25,7 @@ from tests.support.raw_cli import ARGUMENTS, Answers, Message, RawProcess
 __all__ = [
     "ENVIRONMENT",
     "Cli",
-    "House",
+    "Performance",
     "RealPlayer",
     "Scene",
     "SimulatedPlayer",
@@ -54,7 +54,7 @@ class Scene:
     answers: Answers = field(default_factory=dict[str, Any])
     env: dict[str, str] = field(default_factory=dict[str, str])
     prepare: Callable[[Path], None] | None = None
-    perform: Callable[[House], Awaitable[None]] | None = None
+    perform: Callable[[Performance], Awaitable[None]] | None = None
     base: tuple[str, ...] = ARGUMENTS
     covers: str = ""
     files: bool = False
@@ -86,7 +86,7 @@ def own_uuid(number: int) -> str:
     return f"{number:08}-0000-4000-8000-000000000000"
 
 
-class Stage(Protocol):
+class ModelStand(Protocol):
     """Where the model's part is played."""
 
     url: str
@@ -151,7 +151,7 @@ class RealPlayer:
         self.patience = PATIENCE
 
     @asynccontextmanager
-    async def stage(self, scenario: Scenario, root: Path) -> AsyncIterator[Stage]:
+    async def stage(self, scenario: Scenario, root: Path) -> AsyncIterator[ModelStand]:
         async with ScriptedModel(scenario) as model:
             yield ModelStage(model)
 
@@ -164,7 +164,7 @@ class SimulatedPlayer:
         self.patience = patience
 
     @asynccontextmanager
-    async def stage(self, scenario: Scenario, root: Path) -> AsyncIterator[Stage]:
+    async def stage(self, scenario: Scenario, root: Path) -> AsyncIterator[ModelStand]:
         folder, script = root / "stage", root / "scenario.json"
         folder.mkdir()
         save(scenario, script)
@@ -174,7 +174,7 @@ class SimulatedPlayer:
 class Cli(RawProcess):
     """One process of a performance. Its waits raise `Stuck` instead of ending without a find."""
 
-    def __init__(self, house: House, arguments: Sequence[str]) -> None:
+    def __init__(self, house: Performance, arguments: Sequence[str]) -> None:
         super().__init__(
             (*house.player.command, *arguments),
             cwd=house.cwd,
@@ -279,10 +279,10 @@ class Cli(RawProcess):
             raise Stuck(f"waited for {named}")
 
 
-class House:
+class Performance:
     """One performance: a home, a working directory, and the processes that run there in turn."""
 
-    def __init__(self, scene: Scene, player: Player, stage: Stage, root: Path) -> None:
+    def __init__(self, scene: Scene, player: Player, stage: ModelStand, root: Path) -> None:
         self.scene = scene
         self.player = player
         self.stage = stage
@@ -333,7 +333,7 @@ async def perform(scene: Scene, player: Player) -> Transcript:
     root = Path(tempfile.mkdtemp(prefix="pilothouse-"))
     try:
         async with player.stage(scene.scenario, root) as stage:
-            house = House(scene, player, stage, root)
+            house = Performance(scene, player, stage, root)
             if scene.prepare:
                 scene.prepare(house.cwd)
             with suppress(Stuck):
@@ -344,7 +344,7 @@ async def perform(scene: Scene, player: Player) -> Transcript:
         _remove(root)
 
 
-async def _play(scene: Scene, house: House) -> None:
+async def _play(scene: Scene, house: Performance) -> None:
     if scene.perform:
         await scene.perform(house)
         return

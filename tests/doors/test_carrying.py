@@ -11,9 +11,9 @@ import pytest
 from pilothouse.doors.listening import listen
 from pilothouse.transport import Exit
 from tests.support.doors.ledger import Disk
-from tests.support.doors.server import KEYRING, RUN, SESSION, TOKEN, House
-from tests.support.relay.bad_link import FATES, IMPATIENT, TALKS, Proxy
-from tests.support.relay.running import ECHO, python, relay
+from tests.support.doors.server import KEYRING, RUN, SESSION, TOKEN, DoorServer
+from tests.support.relay.bad_link import FATES, IMPATIENT, TALKS, BadLink
+from tests.support.relay.relays import ECHO, python, relay
 
 
 def check(disk: Disk, heard: int) -> None:
@@ -28,10 +28,10 @@ def check(disk: Disk, heard: int) -> None:
 
 async def cut_at_random(folder: Path, cuts: int, seed: int) -> None:
     heard = 0
-    house = House(Disk())
+    house = DoorServer(Disk())
     async with (
         house.on_loopback() as port,
-        Proxy(port, cuts, seed).opened() as proxy,
+        BadLink(port, cuts, seed).opened() as proxy,
         relay(proxy.url, folder, python(TALKS), pace=IMPATIENT, token=TOKEN) as running,
     ):
         while len(proxy.fates) < cuts:
@@ -62,7 +62,7 @@ async def test_a_server_killed_again_and_again_loses_nothing_and_doubles_nothing
     disk, path, heard, pids = Disk(), tmp_path / "door", 0, set[int | None]()
     async with relay(f"unix:{path}", tmp_path, python(TALKS), token=TOKEN) as running:
         for _ in range(8):
-            house = House(disk)
+            house = DoorServer(disk)
             async with house.at(path):
                 await house.until_connected()
                 pids.add(house.transport.pid)
@@ -74,7 +74,7 @@ async def test_a_server_killed_again_and_again_loses_nothing_and_doubles_nothing
                     heard += 1
                 await house.book.until(lambda before=before: len(disk.lines) > before + 50)
                 house.kill()
-        last = House(disk)
+        last = DoorServer(disk)
         async with last.at(path):
             last.transport.write(b"stop\n")
             assert (await last.book.ended()).code == 0
@@ -85,7 +85,7 @@ async def test_a_server_killed_again_and_again_loses_nothing_and_doubles_nothing
 
 async def test_a_delayed_commit_delays_the_acknowledgement(tmp_path: Path) -> None:
     disk, path = Disk(), tmp_path / "door"
-    first = House(disk)
+    first = DoorServer(disk)
     async with relay(f"unix:{path}", tmp_path, python(ECHO), token=TOKEN) as running:
         async with first.at(path):
             first.transport.write(b"one\n")
@@ -98,7 +98,7 @@ async def test_a_delayed_commit_delays_the_acknowledgement(tmp_path: Path) -> No
             # Told, but never committed: the relay is to have it still.
             first.kill()
         assert disk.lines == [b"heard one"]
-        second = House(disk)
+        second = DoorServer(disk)
         async with second.at(path):
             await second.book.until(lambda: len(disk.lines) == 2)
             second.transport.close_stdin()
@@ -109,7 +109,7 @@ async def test_a_delayed_commit_delays_the_acknowledgement(tmp_path: Path) -> No
 
 
 async def test_the_end_of_a_cli_is_told_with_its_last_words(tmp_path: Path) -> None:
-    path, house = tmp_path / "door", House(Disk())
+    path, house = tmp_path / "door", DoorServer(Disk())
     source = "import sys; sys.stderr.write('last words'); print('one'); sys.exit(3)"
     async with (
         house.at(path),
@@ -121,7 +121,7 @@ async def test_the_end_of_a_cli_is_told_with_its_last_words(tmp_path: Path) -> N
 
 
 async def test_closing_ends_a_cli_that_does_not_listen(tmp_path: Path) -> None:
-    path, house = tmp_path / "door", House(Disk())
+    path, house = tmp_path / "door", DoorServer(Disk())
     deaf = (
         "import signal, threading\nsignal.signal(15, signal.SIG_IGN)\nprint('ready', flush=True)\n"
     )
@@ -146,7 +146,7 @@ async def test_closing_ends_a_cli_that_does_not_listen(tmp_path: Path) -> None:
 async def test_a_relay_with_a_wrong_token_is_refused_and_ends_its_cli(
     tmp_path: Path, token: str, why: str
 ) -> None:
-    path, house = tmp_path / "door", House(Disk())
+    path, house = tmp_path / "door", DoorServer(Disk())
     async with (
         house.at(path),
         relay(f"unix:{path}", tmp_path, python(ECHO), token=token) as running,
@@ -161,7 +161,7 @@ async def test_a_relay_with_a_wrong_token_is_refused_and_ends_its_cli(
 async def test_the_newest_relay_wins_and_what_the_older_one_says_is_not_taken(
     tmp_path: Path,
 ) -> None:
-    path, house = tmp_path / "door", House(Disk())
+    path, house = tmp_path / "door", DoorServer(Disk())
     older, newer = tmp_path / "older", tmp_path / "newer"
     older.mkdir()
     newer.mkdir()
@@ -187,7 +187,7 @@ async def test_the_newest_relay_wins_and_what_the_older_one_says_is_not_taken(
 async def test_a_door_with_a_long_name_is_found_by_a_relay(tmp_path: Path) -> None:
     folder = tmp_path / ("long" * 30)
     folder.mkdir()
-    path, house = folder / "door", House(Disk())
+    path, house = folder / "door", DoorServer(Disk())
     assert len(os.fsencode(path)) > 107
     async with (
         house.at(path),
@@ -199,7 +199,7 @@ async def test_a_door_with_a_long_name_is_found_by_a_relay(tmp_path: Path) -> No
 
 
 async def test_a_stopped_door_is_waited_for(tmp_path: Path) -> None:
-    path, house = tmp_path / "door", House(Disk())
+    path, house = tmp_path / "door", DoorServer(Disk())
     async with relay(f"unix:{path}", tmp_path, python("print('one')"), token=TOKEN) as running:
         await house.transport.start(house.book)
         async with listen(house.doors, path):

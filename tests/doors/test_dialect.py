@@ -18,7 +18,7 @@ from tests.support.doors.dialler import (
     RUN,
     SECRET,
     SESSION,
-    Caller,
+    DiallingPeer,
     Hearer,
     answer,
     line,
@@ -80,7 +80,7 @@ async def test_what_is_written_early_waits_for_the_connection(tmp_path: Path) ->
     async with started(tmp_path) as (cli, _):
         cli.write(b'{"type":"us')
         cli.write(b'er","uuid":"u1"}\n')
-        caller = Caller(cli, x_environment_runner_version="9")
+        caller = DiallingPeer(cli, x_environment_runner_version="9")
         assert await caller.until(1) == [said("u1", "user")]
         cli.write(line(said("u2", "user")))
         assert len(await caller.until(2)) == 2
@@ -92,7 +92,7 @@ async def test_what_is_written_early_waits_for_the_connection(tmp_path: Path) ->
 
 async def test_its_lines_are_received_each_with_its_newline(tmp_path: Path) -> None:
     async with started(tmp_path) as (cli, hearer):
-        caller = Caller(cli)
+        caller = DiallingPeer(cli)
         await caller.say(said("a"), {"type": "keep_alive"}, said("b"))
         assert hearer.data.endswith(b"\n")
         assert hearer.lines == [said("a"), {"type": "keep_alive"}, said("b")]
@@ -105,11 +105,11 @@ async def test_what_is_said_again_after_a_reconnect_is_received_once(tmp_path: P
         reconnects: list[int] = []
         cli.lost_lines = lost.append
         cli.reconnected = lambda: reconnects.append(1)
-        first = Caller(cli)
+        first = DiallingPeer(cli)
         await first.say(said("a"), said("b"))
         await first.leave()
         assert reconnects == []
-        second = Caller(cli, x_last_request_id="c")
+        second = DiallingPeer(cli, x_last_request_id="c")
         await second.say(said("a"), said("b"), said("c"), said("d"))
         assert [each["uuid"] for each in hearer.lines] == ["a", "b", "c", "d"]
         assert (lost, reconnects) == ([], [1])
@@ -120,10 +120,10 @@ async def test_a_build_that_repeats_nothing_is_found_out_by_its_first_line(tmp_p
     async with started(tmp_path) as (cli, hearer):
         lost: list[str] = []
         cli.lost_lines = lost.append
-        first = Caller(cli)
+        first = DiallingPeer(cli)
         await first.say(said("a"))
         await first.leave()
-        second = Caller(cli, x_last_request_id="c")
+        second = DiallingPeer(cli, x_last_request_id="c")
         await second.say(said("d"))
         assert [each["uuid"] for each in hearer.lines] == ["a", "d"]
         assert len(lost) == 1
@@ -137,7 +137,7 @@ async def test_a_loss_is_told_even_if_nothing_follows_it(
     async with started(tmp_path) as (cli, _):
         lost: asyncio.Queue[str] = asyncio.Queue()
         cli.lost_lines = lost.put_nowait
-        caller = Caller(cli, x_last_request_id="never-came")
+        caller = DiallingPeer(cli, x_last_request_id="never-came")
         async with asyncio.timeout(DEADLINE):
             assert "gone" in await lost.get()
         await caller.leave()
@@ -147,9 +147,9 @@ async def test_the_newest_connection_wins_and_the_older_ones_words_do_not_count(
     tmp_path: Path,
 ) -> None:
     async with started(tmp_path) as (cli, hearer):
-        older = Caller(cli)
+        older = DiallingPeer(cli)
         await older.say(said("a"))
-        newer = Caller(cli)
+        newer = DiallingPeer(cli)
         await newer.say(said("b"))
         await older.say(said("c"))
         await older.left()
@@ -162,13 +162,13 @@ async def test_the_newest_connection_wins_and_the_older_ones_words_do_not_count(
 
 async def test_what_was_handed_to_a_broken_connection_is_sent_again(tmp_path: Path) -> None:
     async with started(tmp_path) as (cli, _):
-        first = Caller(cli)
+        first = DiallingPeer(cli)
         cli.write(line(request("q", "set_model")) + line(said("u", "user")) + line(answer("p")))
         await first.until(3)
         await first.say(answer("q"))
         await first.leave()
         cli.write(line(request("later", "initialize")))
-        second = Caller(cli)
+        second = DiallingPeer(cli)
         expected = [said("u", "user"), answer("p"), request("later", "initialize")]
         assert await second.until(3) == expected
         await second.leave()
@@ -192,7 +192,7 @@ async def test_nonsense_that_is_posted_is_refused(tmp_path: Path, body: bytes) -
 
 async def test_an_answer_in_the_hybrid_mode_is_repeated_until_it_is_echoed(tmp_path: Path) -> None:
     async with started(tmp_path, hybrid=True) as (cli, _):
-        caller = Caller(cli)
+        caller = DiallingPeer(cli)
         cli.write(line(answer("q")))
         assert await caller.until(2) == [answer("q")] * 2
         assert await cli.posted(json.dumps({"events": [answer("q")]}).encode()) == 200
@@ -206,7 +206,7 @@ async def test_an_answer_in_the_hybrid_mode_is_repeated_until_it_is_echoed(tmp_p
 async def test_closing_sends_what_is_queued_and_then_interrupts(tmp_path: Path) -> None:
     async with started(tmp_path) as (cli, hearer):
         await told(tmp_path)
-        caller = Caller(cli)
+        caller = DiallingPeer(cli)
         cli.write(line(said("u", "user")))
         cli.close_stdin()
         with pytest.raises(TransportClosed):
@@ -233,7 +233,7 @@ async def test_every_closer_gets_the_same_exit(tmp_path: Path) -> None:
 async def test_the_end_waits_for_the_last_frames(tmp_path: Path) -> None:
     async with started(tmp_path) as (cli, hearer):
         await told(tmp_path)
-        caller = Caller(cli)
+        caller = DiallingPeer(cli)
         await caller.say(said("a"))
         closing = asyncio.create_task(cli.aclose(grace=DEADLINE))
         while cli._exit is None:  # noqa: ASYNC110 - it is told only after the last frame
@@ -248,7 +248,7 @@ async def test_the_end_waits_for_the_last_frames(tmp_path: Path) -> None:
 async def test_whoever_comes_after_the_end_is_sent_away(tmp_path: Path) -> None:
     async with started(tmp_path) as (cli, _):
         await cli.aclose(grace=0)
-        late = Caller(cli)
+        late = DiallingPeer(cli)
         await late.left()
         assert late.code == 4010
         assert await cli.posted(b'{"events":[]}') == 410
@@ -290,7 +290,7 @@ async def test_a_line_without_end_is_dropped_alone_and_told_of(
     async with started(tmp_path) as (cli, hearer):
         lost: list[str] = []
         cli.lost_lines = lost.append
-        caller = Caller(cli)
+        caller = DiallingPeer(cli)
         await caller.say(said("a"))
         await caller.say_parts("x" * 50, "x" * 50, "x" * 50 + "\n" + json.dumps(said("b"))[:9])
         await caller.say_parts(json.dumps(said("b"))[9:] + "\n")
@@ -305,7 +305,7 @@ async def test_a_cli_that_sends_more_than_a_line_at_once_is_ended(tmp_path: Path
         lost: list[str] = []
         cli.lost_lines = lost.append
         await told(tmp_path)
-        caller = Caller(cli)
+        caller = DiallingPeer(cli)
         await caller.leave(1009)
         async with asyncio.timeout(DEADLINE):
             await hearer.gone.wait()

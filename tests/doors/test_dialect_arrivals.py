@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.doors.dialler import RUN, SESSION, Caller, Hearer, line, said, transport
+from tests.support.doors.dialler import RUN, SESSION, DiallingPeer, Hearer, line, said, transport
 
 
 async def test_a_cli_that_dials_in_is_logged_with_what_it_calls_its_runner(
@@ -18,7 +18,7 @@ async def test_a_cli_that_dials_in_is_logged_with_what_it_calls_its_runner(
     await cli.start(Hearer())
     try:
         cli.write(line(said("u1", "user")))
-        caller = Caller(cli, x_environment_runner_version="9")
+        caller = DiallingPeer(cli, x_environment_runner_version="9")
         await caller.until(1)
         await caller.leave()
     finally:

@@ -16,8 +16,8 @@ from pilothouse.doors.leftovers import Leftover, LeftTransport
 from pilothouse.relay import framing, leaving, registry
 from pilothouse.relay.spool import Spool
 from pilothouse.transport import Exit, TransportClosed, TransportError
-from tests.support.doors.ledger import Book, Disk
-from tests.support.relay.running import python, relay
+from tests.support.doors.ledger import Disk, RecordedLedger
+from tests.support.relay.relays import python, relay
 from tests.support.waiting import DEADLINE
 
 END = framing.Exit(3, None, "oh", "")
@@ -36,7 +36,7 @@ def left(folder: Path, *lines: bytes, first: int = 1) -> Leftover:
     return found
 
 
-def transport_of(leftover: Leftover, book: Book) -> tuple[LeftTransport, list[str]]:
+def transport_of(leftover: Leftover, book: RecordedLedger) -> tuple[LeftTransport, list[str]]:
     transport = LeftTransport(leftover, book, carried=book.disk.carried())
     lost: list[str] = []
     transport.lost_lines = lost.append
@@ -60,7 +60,7 @@ async def test_what_a_relay_has_left_is_told_with_its_end(tmp_path: Path) -> Non
     found = leftovers.find(running.spool)
     assert found is not None
     assert (found.session_id, found.run, found.count) == ("a-session", "a-run", 2)
-    book = Book()
+    book = RecordedLedger()
     transport, lost = transport_of(found, book)
     await transport.start(book)
     assert transport.connected
@@ -114,7 +114,7 @@ def test_what_is_no_record_is_not_found(tmp_path: Path, text: str) -> None:
 
 
 async def test_lines_that_were_committed_are_not_told_again(tmp_path: Path) -> None:
-    book = Book()
+    book = RecordedLedger()
     book.disk.received = 6
     transport, lost = transport_of(left(tmp_path / "run", b"5", b"6", b"7", first=5), book)
     await transport.start(book)
@@ -127,7 +127,7 @@ async def test_lines_that_were_committed_are_not_told_again(tmp_path: Path) -> N
 async def test_the_end_is_told_even_if_every_line_was_committed(
     tmp_path: Path, received: int
 ) -> None:
-    book = Book()
+    book = RecordedLedger()
     book.disk.received = received
     transport, lost = transport_of(left(tmp_path / "run", b"6", b"7", first=6), book)
     await transport.start(book)
@@ -137,7 +137,7 @@ async def test_the_end_is_told_even_if_every_line_was_committed(
 
 
 async def test_lines_that_nobody_has_are_told_to_be_lost(tmp_path: Path) -> None:
-    book = Book()
+    book = RecordedLedger()
     transport, lost = transport_of(left(tmp_path / "run", b"5", first=5), book)
     await transport.start(book)
     await closed(transport)
@@ -146,7 +146,7 @@ async def test_lines_that_nobody_has_are_told_to_be_lost(tmp_path: Path) -> None
 
 
 async def test_lines_for_which_there_was_no_room_are_told_to_be_lost(tmp_path: Path) -> None:
-    book = Book()
+    book = RecordedLedger()
     found = left(tmp_path / "run", b"1", b"2", b"3")
     found.path.write_bytes(b"1\n2\nhal")
     transport, lost = transport_of(found, book)
@@ -161,7 +161,7 @@ async def test_a_line_longer_than_a_batch_is_told_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leftovers, "BATCH", 10)
-    book = Book()
+    book = RecordedLedger()
     lines = [b"a" * 1000, b"b", b"c" * 20, b"", b"d"]
     transport, _ = transport_of(left(tmp_path / "run", *lines), book)
     await transport.start(book)
@@ -174,7 +174,7 @@ async def test_a_line_longer_than_a_batch_is_told_whole(
 
 
 async def test_nothing_is_removed_before_the_end_is_committed(tmp_path: Path) -> None:
-    book = Book(by_hand=True)
+    book = RecordedLedger(by_hand=True)
     folder = tmp_path / "run"
     transport, _ = transport_of(left(folder, b"1"), book)
     await transport.start(book)
@@ -206,7 +206,7 @@ async def served_by_mortals(leftover: Leftover, deaths: list[int]) -> Disk:
     """The disk after servers that each commit so many times, and one that lives."""
     disk = Disk()
     for commits in deaths:
-        book = Book(disk, by_hand=True)
+        book = RecordedLedger(disk, by_hand=True)
         transport, _ = transport_of(leftover, book)
         await transport.start(book)
         for _ in range(commits):
@@ -217,7 +217,7 @@ async def served_by_mortals(leftover: Leftover, deaths: list[int]) -> Disk:
         if disk.exits:
             break
     if not disk.exits:
-        book = Book(disk)
+        book = RecordedLedger(disk)
         transport, _ = transport_of(leftover, book)
         await transport.start(book)
         await closed(transport)
@@ -227,7 +227,7 @@ async def served_by_mortals(leftover: Leftover, deaths: list[int]) -> Disk:
 
 
 async def test_a_transport_that_is_detached_tells_nothing_more(tmp_path: Path) -> None:
-    book = Book()
+    book = RecordedLedger()
     folder = tmp_path / "run"
     transport, _ = transport_of(left(folder, b"1"), book)
     await transport.start(book)
@@ -249,7 +249,7 @@ async def test_what_is_read_when_it_is_detached_is_not_told(
         return read(path, start, skipped)
 
     monkeypatch.setattr(leftovers, "_read", slowly)
-    book = Book()
+    book = RecordedLedger()
     transport, _ = transport_of(left(tmp_path / "run", b"1"), book)
     await transport.start(book)
     await asyncio.to_thread(begun.wait, DEADLINE)
@@ -267,7 +267,7 @@ async def test_what_is_read_when_it_is_detached_is_not_told(
 
 
 async def test_an_end_that_cannot_be_kept_leaves_the_files(tmp_path: Path) -> None:
-    book = Book(by_hand=True)
+    book = RecordedLedger(by_hand=True)
     folder = tmp_path / "run"
     transport, _ = transport_of(left(folder, b"1"), book)
     await transport.start(book)
@@ -282,7 +282,7 @@ async def test_an_end_that_cannot_be_kept_leaves_the_files(tmp_path: Path) -> No
 
 
 async def test_what_cannot_be_kept_stays_and_the_end_says_so(tmp_path: Path) -> None:
-    book = Book()
+    book = RecordedLedger()
     book.failure = OSError("no room")
     folder = tmp_path / "run"
     transport, lost = transport_of(left(folder, b"1"), book)
@@ -294,7 +294,7 @@ async def test_what_cannot_be_kept_stays_and_the_end_says_so(tmp_path: Path) -> 
 
 
 async def test_what_cannot_be_read_stays_and_the_end_says_so(tmp_path: Path) -> None:
-    book = Book()
+    book = RecordedLedger()
     folder = tmp_path / "run"
     found = left(folder, b"1")
     found.path.unlink()
@@ -314,7 +314,7 @@ async def test_closing_gives_up_on_what_is_not_kept_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leftovers, "SHORTEST_GRACE", 0.05)
-    book = Book(by_hand=True)
+    book = RecordedLedger(by_hand=True)
     folder = tmp_path / "run"
     transport, _ = transport_of(left(folder, b"1"), book)
     await transport.start(book)
@@ -326,7 +326,7 @@ async def test_closing_gives_up_on_what_is_not_kept_in_time(
 
 
 async def test_a_caller_that_is_cancelled_does_not_stop_the_telling(tmp_path: Path) -> None:
-    book = Book()
+    book = RecordedLedger()
     transport, _ = transport_of(left(tmp_path / "run", b"1"), book)
     await transport.start(book)
     closing = asyncio.create_task(transport.aclose())
@@ -337,7 +337,7 @@ async def test_a_caller_that_is_cancelled_does_not_stop_the_telling(tmp_path: Pa
 
 
 async def test_closing_before_the_start_leaves_everything(tmp_path: Path) -> None:
-    book = Book()
+    book = RecordedLedger()
     folder = tmp_path / "run"
     transport, _ = transport_of(left(folder, b"1"), book)
     assert await closed(transport) == Exit(None, None, "")
@@ -347,7 +347,7 @@ async def test_closing_before_the_start_leaves_everything(tmp_path: Path) -> Non
 
 
 async def test_it_takes_nothing_and_starts_once(tmp_path: Path) -> None:
-    book = Book()
+    book = RecordedLedger()
     transport, _ = transport_of(left(tmp_path / "run", b"1"), book)
     await transport.start(book)
     with pytest.raises(TransportError):
@@ -380,7 +380,7 @@ async def test_a_line_that_was_too_long_is_told_of_in_its_place(tmp_path: Path) 
     found = leftovers.find(tmp_path)
     assert found is not None
     assert (found.count, found.dropped) == (4, {3: 9, 5: 7})
-    book = Book()
+    book = RecordedLedger()
     book.disk.received = 1
     transport, lost = transport_of(found, book)
     transport.lost_lines = lambda sentence: (lost.append(sentence), book.calls.append("lost"))[0]
@@ -404,7 +404,7 @@ async def test_a_line_that_was_too_long_is_not_told_of_again(tmp_path: Path) -> 
     assert leaving.leave(tmp_path, spool, "a-session", "a-run", END) == ""
     found = leftovers.find(tmp_path)
     assert found is not None
-    book = Book()
+    book = RecordedLedger()
     book.disk.received = 2
     transport, lost = transport_of(found, book)
     await transport.start(book)
@@ -428,7 +428,7 @@ async def test_what_a_relay_left_that_knew_no_limit_is_told(tmp_path: Path) -> N
     file.write_text(json.dumps(told))
     found = leftovers.find(tmp_path)
     assert found is not None
-    book = Book()
+    book = RecordedLedger()
     transport, lost = transport_of(found, book)
     await transport.start(book)
     assert await closed(transport) == TOLD

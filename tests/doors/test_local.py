@@ -16,9 +16,9 @@ from pilothouse.doors.local import LocalRelays
 from pilothouse.relay import deaths, ending, registry
 from pilothouse.transport import SpawnFailed
 from tests.support.doors.ledger import Disk
-from tests.support.doors.server import KEYRING, RUN, SESSION, House
+from tests.support.doors.server import KEYRING, RUN, SESSION, DoorServer
 from tests.support.processes import alive, gone
-from tests.support.relay.running import ECHO, python
+from tests.support.relay.relays import ECHO, python
 from tests.support.waiting import DEADLINE
 
 
@@ -74,7 +74,7 @@ def read(pid: int | None, name: str) -> bytes:
 
 
 async def test_a_relay_is_started_comes_to_the_door_and_ends_in_order(near: Near) -> None:
-    house = House(Disk())
+    house = DoorServer(Disk())
     async with house.at(near.path):
         pid = await near.start()
         house.transport.write(b"one\n")
@@ -89,7 +89,7 @@ async def test_a_relay_is_started_comes_to_the_door_and_ends_in_order(near: Near
 
 
 async def test_it_is_found_at_once_and_again_after_a_restart(near: Near) -> None:
-    house = House(Disk())
+    house = DoorServer(Disk())
     async with house.at(near.path):
         pid = await near.start()
         await house.until_connected()
@@ -105,7 +105,7 @@ async def test_it_is_found_at_once_and_again_after_a_restart(near: Near) -> None
 
 
 async def test_a_killed_relay_is_missed(near: Near) -> None:
-    house = House(Disk())
+    house = DoorServer(Disk())
     async with house.at(near.path):
         pid = await near.start()
         near.relays.watch(RUN, near.told.put_nowait)
@@ -201,7 +201,7 @@ async def test_the_reason_is_what_the_relay_left(near: Near, log: str, reason: s
 async def test_what_is_held_stays_locked_while_the_relay_lives_and_no_longer(
     near: Near, tmp_path: Path
 ) -> None:
-    house, path = House(Disk()), tmp_path / "lock"
+    house, path = DoorServer(Disk()), tmp_path / "lock"
     held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC)
     fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
     async with house.at(near.path):
@@ -248,7 +248,7 @@ async def test_a_folder_that_cannot_be_made_is_told(near: Near) -> None:
 
 
 async def test_the_token_is_in_no_file_and_no_argument(near: Near) -> None:
-    house = House(Disk())
+    house = DoorServer(Disk())
     async with house.at(near.path):
         pid = await near.start()
         await house.until_connected()
@@ -265,7 +265,7 @@ async def test_the_token_is_in_no_file_and_no_argument(near: Near) -> None:
 
 
 async def test_a_relay_that_is_to_end_ends_in_order(near: Near) -> None:
-    house = House(Disk())
+    house = DoorServer(Disk())
     async with house.at(near.path):
         pid = await near.start()
         await house.until_connected()
@@ -287,7 +287,7 @@ async def test_a_relay_that_does_not_even_hear_that_it_is_to_end_is_killed_with_
         monkeypatch.delattr(os, "pidfd_open")
         monkeypatch.setattr(deaths, "LOOK_AGAIN", 0.01)
     monkeypatch.setattr(ending, "GRACE", 0.05)
-    house = House(Disk())
+    house = DoorServer(Disk())
     async with house.at(near.path):
         pid = await near.start()
         await house.until_connected()

@@ -20,14 +20,14 @@ from pilothouse.relay.framing import Exit as Ending
 from pilothouse.relay.framing import Frame, Kind, Order
 from pilothouse.relay.refusals import Refusal
 from pilothouse.transport import Exit, SpawnFailed, TransportClosed
-from tests.support.doors.ledger import Book
-from tests.support.doors.relay_peer import RUN, SESSION, Peer, settle, visit
+from tests.support.doors.ledger import RecordedLedger
+from tests.support.doors.relay_peer import RUN, SESSION, RelayPeer, settle, visit
 from tests.support.waiting import DEADLINE
 
 ENDED = framing.pack(Ending(3, None, "last words"))
 
 
-async def begin(book: Book, carried: Carried | None = None) -> RelayTransport:
+async def begin(book: RecordedLedger, carried: Carried | None = None) -> RelayTransport:
     transport = RelayTransport(SESSION, RUN, book, carried=carried or book.disk.carried())
     await transport.start(book)
     return transport
@@ -46,7 +46,7 @@ def order(do: str) -> bytes:
 
 
 async def test_lines_are_noted_before_they_are_told_and_acknowledged_when_committed() -> None:
-    book = Book()
+    book = RecordedLedger()
     async with visit(await begin(book)) as peer:
         peer.greet()
         assert await peer.welcomed() == 0
@@ -62,7 +62,7 @@ async def test_lines_are_noted_before_they_are_told_and_acknowledged_when_commit
 
 
 async def test_a_commit_acknowledges_nothing_that_came_after_it_was_asked_for() -> None:
-    book = Book()
+    book = RecordedLedger()
     async with visit(await begin(book)) as peer:
         peer.greet()
         await peer.welcomed()
@@ -77,7 +77,7 @@ async def test_a_commit_acknowledges_nothing_that_came_after_it_was_asked_for() 
         assert await peer.hear() == Frame(Kind.ACK, 0, 2)
 
 
-async def turns(book: Book, lines: int) -> list[int]:
+async def turns(book: RecordedLedger, lines: int) -> list[int]:
     """How many lines had come at each turn of the loop, until all have."""
     seen = [0]
     async with asyncio.timeout(DEADLINE):
@@ -98,7 +98,7 @@ async def test_a_flood_leaves_turns_to_others(
     flood: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(frames, "LINES_AT_ONCE", 10)
-    book = Book()
+    book = RecordedLedger()
     async with visit(await begin(book)) as peer:
         peer.greet()
         await peer.welcomed()
@@ -116,7 +116,7 @@ async def test_a_newer_connection_takes_over_in_the_middle_of_a_long_frame(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(frames, "LINES_AT_ONCE", 1)
-    book = Book()
+    book = RecordedLedger()
     transport = await begin(book)
     lines = b"".join(b"%d\n" % number for number in range(100))
     async with visit(transport) as old:
@@ -147,7 +147,7 @@ def test_the_parts_of_a_frame_are_its_lines_in_order(lines: list[bytes]) -> None
 
 
 async def test_what_comes_while_a_commit_is_under_way_is_acknowledged_together() -> None:
-    book = Book()
+    book = RecordedLedger()
     async with visit(await begin(book)) as peer:
         peer.greet()
         await peer.welcomed()
@@ -165,7 +165,7 @@ async def test_what_comes_while_a_commit_is_under_way_is_acknowledged_together()
 
 
 async def test_lines_that_came_before_are_left_out_and_the_rest_is_taken() -> None:
-    book = Book()
+    book = RecordedLedger()
     async with visit(await begin(book)) as peer:
         peer.greet()
         await peer.welcomed()
@@ -177,7 +177,7 @@ async def test_lines_that_came_before_are_left_out_and_the_rest_is_taken() -> No
 
 
 async def test_lines_that_cannot_be_taken_have_not_come(caplog: pytest.LogCaptureFixture) -> None:
-    book = Book()
+    book = RecordedLedger()
     transport = await begin(book)
     async with visit(transport) as peer:
         peer.greet()
@@ -199,7 +199,7 @@ async def test_no_more_is_heard_while_too_much_waits_to_be_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(inbox, "ROOM", 10)
-    book = Book()
+    book = RecordedLedger()
     async with visit(await begin(book)) as peer:
         peer.greet()
         await peer.welcomed()
@@ -220,7 +220,7 @@ async def test_no_more_is_heard_while_too_much_waits_to_be_kept(
 async def test_lines_out_of_order_are_refused_so_that_the_relay_connects_anew(
     number: int, payload: bytes
 ) -> None:
-    book = Book()
+    book = RecordedLedger()
     async with visit(await begin(book)) as peer:
         peer.greet()
         await peer.welcomed()
@@ -230,7 +230,7 @@ async def test_lines_out_of_order_are_refused_so_that_the_relay_connects_anew(
 
 
 async def test_the_end_is_told_once_and_acknowledged_before_the_link_is_closed() -> None:
-    book = Book()
+    book = RecordedLedger()
     transport = await begin(book)
     async with visit(transport) as peer:
         peer.greet()
@@ -261,7 +261,7 @@ async def test_the_end_is_told_once_and_acknowledged_before_the_link_is_closed()
     ],
 )
 async def test_an_end_that_cannot_be_is_refused_and_the_run_goes_on(told: dict[str, Any]) -> None:
-    book = Book()
+    book = RecordedLedger()
     transport = await begin(book)
     async with visit(transport) as peer:
         peer.greet()
@@ -277,7 +277,7 @@ async def test_an_end_that_cannot_be_is_refused_and_the_run_goes_on(told: dict[s
 
 
 async def test_last_words_are_cut_and_can_be_written_down() -> None:
-    book = Book()
+    book = RecordedLedger()
     async with visit(await begin(book)) as peer:
         peer.greet()
         await peer.welcomed()
@@ -289,7 +289,7 @@ async def test_last_words_are_cut_and_can_be_written_down() -> None:
 
 
 async def test_lines_beyond_the_last_number_are_refused() -> None:
-    book = Book()
+    book = RecordedLedger()
     async with visit(await begin(book)) as peer:
         peer.greet(first=2**53 - 1)
         await peer.welcomed()
@@ -299,7 +299,7 @@ async def test_lines_beyond_the_last_number_are_refused() -> None:
 
 
 async def test_a_relay_that_missed_the_last_acknowledgement_is_told_again() -> None:
-    book = Book()
+    book = RecordedLedger()
     transport = await begin(book)
     async with visit(transport) as peer:
         peer.greet()
@@ -314,7 +314,7 @@ async def test_a_relay_that_missed_the_last_acknowledgement_is_told_again() -> N
 
 
 async def test_lines_that_nobody_has_any_more_are_reported() -> None:
-    book, missing = Book(), list[str]()
+    book, missing = RecordedLedger(), list[str]()
     transport = await begin(book, Carried(received=4))
     transport.lost_lines = missing.append
     async with visit(transport) as peer:
@@ -328,7 +328,7 @@ async def test_lines_that_nobody_has_any_more_are_reported() -> None:
 
 
 async def test_what_cannot_be_committed_is_not_acknowledged() -> None:
-    book = Book()
+    book = RecordedLedger()
     async with visit(await begin(book)) as peer:
         peer.greet()
         await peer.welcomed()
@@ -339,7 +339,7 @@ async def test_what_cannot_be_committed_is_not_acknowledged() -> None:
 
 
 async def test_a_welcome_waits_for_what_came_on_the_connection_before() -> None:
-    book = Book()
+    book = RecordedLedger()
     transport = await begin(book)
     async with visit(transport) as first:
         first.greet()
@@ -358,7 +358,7 @@ async def test_a_welcome_waits_for_what_came_on_the_connection_before() -> None:
 
 
 async def test_a_relay_is_not_welcomed_when_nothing_can_be_committed() -> None:
-    book = Book()
+    book = RecordedLedger()
     book.failure = OSError("the disk is full")
     async with visit(await begin(book)) as peer:
         peer.greet()
@@ -369,7 +369,7 @@ async def test_a_relay_is_not_welcomed_when_nothing_can_be_committed() -> None:
 
 
 async def test_the_newest_connection_wins_and_the_older_ones_lines_count_no_more() -> None:
-    book = Book()
+    book = RecordedLedger()
     transport = await begin(book)
     async with visit(transport) as older, visit(transport) as newer:
         older.greet()
@@ -388,7 +388,7 @@ async def test_the_newest_connection_wins_and_the_older_ones_lines_count_no_more
 
 
 async def test_a_newer_connection_does_not_wait_for_an_older_one_that_takes_nothing() -> None:
-    book = Book()
+    book = RecordedLedger()
     transport = await begin(book)
     async with visit(transport) as older:
         older.greet()
@@ -426,7 +426,7 @@ async def test_a_newer_connection_does_not_wait_for_an_older_one_that_takes_noth
     ],
 )
 async def test_a_greeting_that_does_not_fit_is_refused(others: dict[str, Any], code: int) -> None:
-    book = Book()
+    book = RecordedLedger()
     transport = await begin(book)
     async with visit(transport) as peer:
         about: dict[str, Any] = {"first": 1, "written": 0, **others}
@@ -447,27 +447,27 @@ async def test_a_greeting_that_does_not_fit_is_refused(others: dict[str, Any], c
         lambda peer: peer.say(Kind.HELLO, 1, b"no json"),
     ],
 )
-async def test_whoever_does_not_greet_first_is_sent_away(say: Callable[[Peer], None]) -> None:
-    async with visit(await begin(Book())) as peer:
+async def test_whoever_does_not_greet_first_is_sent_away(say: Callable[[RelayPeer], None]) -> None:
+    async with visit(await begin(RecordedLedger())) as peer:
         say(peer)
         assert await peer.closed() == Refusal.FRAME_REFUSED
 
 
 async def test_whoever_says_nothing_is_sent_away(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relays, "HELLO_DEADLINE", 0.01)
-    async with visit(await begin(Book())) as peer:
+    async with visit(await begin(RecordedLedger())) as peer:
         assert await peer.closed() == Refusal.FRAME_REFUSED
 
 
 async def test_a_relay_that_comes_too_early_is_to_try_again() -> None:
-    async with visit(RelayTransport(SESSION, RUN, Book())) as peer:
+    async with visit(RelayTransport(SESSION, RUN, RecordedLedger())) as peer:
         peer.greet()
         assert await peer.closed() == 1013
 
 
 @pytest.mark.parametrize("kind", [Kind.HELLO, Kind.WELCOME, Kind.ORDER])
 async def test_a_relay_that_was_greeted_says_only_lines_and_its_end(kind: Kind) -> None:
-    async with visit(await begin(Book())) as peer:
+    async with visit(await begin(RecordedLedger())) as peer:
         peer.greet()
         await peer.welcomed()
         peer.say(kind, 1, b"{}")
@@ -478,7 +478,7 @@ async def test_a_relay_that_was_greeted_says_only_lines_and_its_end(kind: Kind) 
 
 
 async def test_nothing_is_sent_before_it_is_committed() -> None:
-    book = Book()
+    book = RecordedLedger()
     transport = await begin(book)
     async with visit(transport) as peer:
         peer.greet()
@@ -494,7 +494,7 @@ async def test_nothing_is_sent_before_it_is_committed() -> None:
 
 
 async def test_what_was_written_before_the_relay_came_is_sent_when_it_comes() -> None:
-    book = Book()
+    book = RecordedLedger()
     transport = await begin(book)
     transport.write(b"one\ntwo\n")
     transport.close_stdin()
@@ -509,7 +509,7 @@ async def test_what_was_written_before_the_relay_came_is_sent_when_it_comes() ->
 
 
 async def test_what_has_no_newline_is_a_line_when_the_input_ends() -> None:
-    transport = await begin(Book())
+    transport = await begin(RecordedLedger())
     transport.write(b"half")
     transport.close_stdin()
     async with visit(transport) as peer:
@@ -519,7 +519,7 @@ async def test_what_has_no_newline_is_a_line_when_the_input_ends() -> None:
 
 
 async def test_a_relay_gets_what_it_has_not_written_and_nothing_else() -> None:
-    book = Book()
+    book = RecordedLedger()
     transport = await begin(book)
     transport.write(b"one\ntwo\nthree\n")
     async with visit(transport) as first:
@@ -537,7 +537,7 @@ async def test_a_relay_gets_what_it_has_not_written_and_nothing_else() -> None:
 
 
 async def test_a_stale_greeting_gets_nothing_that_was_taken() -> None:
-    book = Book()
+    book = RecordedLedger()
     transport = await begin(book)
     transport.write(b"one\ntwo\n")
     async with visit(transport) as peer:
@@ -553,7 +553,7 @@ async def test_a_stale_greeting_gets_nothing_that_was_taken() -> None:
 
 
 async def test_more_is_not_acknowledged_than_was_sent() -> None:
-    async with visit(await begin(Book())) as peer:
+    async with visit(await begin(RecordedLedger())) as peer:
         peer.greet()
         await peer.welcomed()
         peer.say(Kind.ACK, 0, acknowledged=1)
@@ -561,7 +561,7 @@ async def test_more_is_not_acknowledged_than_was_sent() -> None:
 
 
 async def test_what_is_kept_and_not_sent_yet_cannot_be_acknowledged() -> None:
-    book = Book()
+    book = RecordedLedger()
     transport = await begin(book)
     async with visit(transport) as peer:
         peer.greet()
@@ -581,7 +581,7 @@ async def test_what_is_kept_and_not_sent_yet_cannot_be_acknowledged() -> None:
 
 
 async def test_what_an_earlier_connection_was_sent_may_be_acknowledged_on_the_next() -> None:
-    book = Book()
+    book = RecordedLedger()
     transport = await begin(book)
     transport.write(b"one\ntwo\n")
     async with visit(transport) as first:
@@ -595,7 +595,7 @@ async def test_what_an_earlier_connection_was_sent_may_be_acknowledged_on_the_ne
 
 
 async def test_numbers_that_a_relay_knows_are_not_used_again() -> None:
-    transport = await begin(Book())
+    transport = await begin(RecordedLedger())
     transport.write(b"known to nobody\n")
     async with visit(transport) as peer:
         peer.greet(written=5)
@@ -605,14 +605,14 @@ async def test_numbers_that_a_relay_knows_are_not_used_again() -> None:
 
 
 async def test_a_number_beyond_all_reason_costs_no_time() -> None:
-    transport = await begin(Book())
+    transport = await begin(RecordedLedger())
     async with visit(transport) as peer:
         peer.greet(written=2**53 - 1)
         assert await peer.welcomed() == 0
 
 
 async def test_long_lines_have_a_frame_each_and_short_ones_share_one() -> None:
-    transport = await begin(Book())
+    transport = await begin(RecordedLedger())
     long = b"x" * 200_000 + b"\n"
     transport.write(long + long + b"a\nb\n")
     async with visit(transport) as peer:
@@ -622,7 +622,7 @@ async def test_long_lines_have_a_frame_each_and_short_ones_share_one() -> None:
 
 
 async def test_draining_waits_for_the_cli_to_take_some_of_it() -> None:
-    transport = await begin(Book())
+    transport = await begin(RecordedLedger())
     transport.write(b"x" * relays.HIGH_WATER + b"\n")
     draining = asyncio.ensure_future(transport.drain())
     async with visit(transport) as peer:
@@ -636,7 +636,7 @@ async def test_draining_waits_for_the_cli_to_take_some_of_it() -> None:
 
 
 async def test_draining_ends_with_the_relay() -> None:
-    transport = await begin(Book())
+    transport = await begin(RecordedLedger())
     transport.write(b"x" * relays.HIGH_WATER + b"\n")
     draining = asyncio.ensure_future(transport.drain())
     await settle()
@@ -646,7 +646,7 @@ async def test_draining_ends_with_the_relay() -> None:
 
 
 async def test_nothing_follows_what_could_not_be_kept() -> None:
-    book = Book()
+    book = RecordedLedger()
     transport = await begin(book)
     async with visit(transport) as peer:
         peer.greet()
@@ -663,8 +663,8 @@ async def test_nothing_follows_what_could_not_be_kept() -> None:
 
 
 async def test_a_link_that_takes_nothing_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    transport = await begin(Book())
-    peer = Peer()
+    transport = await begin(RecordedLedger())
+    peer = RelayPeer()
     visiting = asyncio.ensure_future(transport.visited(peer.socket()))
     peer.greet()
     await peer.welcomed()
@@ -677,7 +677,7 @@ async def test_a_link_that_takes_nothing_is_left(monkeypatch: pytest.MonkeyPatch
 
 
 async def test_a_restarted_server_goes_on_with_what_was_kept() -> None:
-    book = Book()
+    book = RecordedLedger()
     before = await begin(book)
     before.write(b"one\ntwo\n")
     async with visit(before) as peer:
@@ -688,7 +688,7 @@ async def test_a_restarted_server_goes_on_with_what_was_kept() -> None:
         before.write(b"not kept\n")
         book.dead = True
         before.detach()
-    after = await begin(Book(book.disk))
+    after = await begin(RecordedLedger(book.disk))
     async with visit(after) as peer:
         peer.greet(first=1, written=1)
         assert await peer.welcomed() == 1
@@ -714,7 +714,7 @@ async def test_closing_goes_from_the_end_of_input_to_killing_and_gives_up(
 ) -> None:
     monkeypatch.setattr(relays, "TERM_GRACE", 0.02)
     monkeypatch.setattr(relays, "KILL_GRACE", 0.02)
-    book = Book()
+    book = RecordedLedger()
     transport = await begin(book)
     async with visit(transport) as peer:
         peer.greet()
@@ -741,7 +741,7 @@ async def test_a_relay_that_does_not_answer_is_ended_before_its_run_counts_as_ov
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     in_haste(monkeypatch)
-    book, asked, lost = Book(), asyncio.Event(), list[str]()
+    book, asked, lost = RecordedLedger(), asyncio.Event(), list[str]()
     transport = await begin(book)
     transport.lost_lines = lost.append
 
@@ -767,7 +767,7 @@ async def test_a_relay_that_cannot_be_ended_is_written_off_all_the_same(
     monkeypatch: pytest.MonkeyPatch, under_way: bool
 ) -> None:
     in_haste(monkeypatch, end=0.02 if under_way else 1000)
-    transport, lost = await begin(Book()), list[str]()
+    transport, lost = await begin(RecordedLedger()), list[str]()
     transport.lost_lines = lost.append
     transport.end_relay = lambda: under_way
     assert (await transport.aclose(grace=0.02)).reason == "its relay does not answer"
@@ -778,7 +778,7 @@ async def test_a_relay_that_is_being_ended_may_still_tell_how_the_cli_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     in_haste(monkeypatch)
-    book, asked = Book(), asyncio.Event()
+    book, asked = RecordedLedger(), asyncio.Event()
     transport = await begin(book)
     transport.end_relay = lambda: asked.set() is None
     async with visit(transport) as peer:
@@ -790,7 +790,7 @@ async def test_a_relay_that_is_being_ended_may_still_tell_how_the_cli_ended(
         assert (await closing).code == 3
 
 
-async def slowly(peer: Peer, book: Book, lines: int) -> None:
+async def slowly(peer: RelayPeer, book: RecordedLedger, lines: int) -> None:
     for number in range(1, lines + 1):
         await asyncio.sleep(0.02)
         peer.say(Kind.LINES, number, b"late\n")
@@ -801,7 +801,7 @@ async def test_a_relay_that_delivers_its_backlog_is_not_given_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     in_haste(monkeypatch, kill=0.5)
-    book, given_up = Book(), list[bool]()
+    book, given_up = RecordedLedger(), list[bool]()
     transport = await begin(book)
     transport.end_relay = lambda: bool(given_up.append(True))
     async with visit(transport) as peer:
@@ -820,7 +820,7 @@ async def test_a_relay_that_never_comes_to_an_end_is_given_up_after_all(
 ) -> None:
     in_haste(monkeypatch, kill=1000)
     monkeypatch.setattr(relays, "DELIVERY_LIMIT", 0.1)
-    book = Book()
+    book = RecordedLedger()
     transport = await begin(book)
     async with visit(transport) as peer:
         peer.greet()
@@ -833,7 +833,7 @@ async def test_a_relay_that_never_comes_to_an_end_is_given_up_after_all(
 
 
 async def test_one_that_is_given_up_from_outside_says_that_lines_may_be_missing() -> None:
-    book, lost = Book(), list[str]()
+    book, lost = RecordedLedger(), list[str]()
     transport = await begin(book)
     transport.lost_lines = lost.append
     transport.give_up("the machine box has been gone for 60 s")
@@ -843,7 +843,7 @@ async def test_one_that_is_given_up_from_outside_says_that_lines_may_be_missing(
 
 
 async def test_closing_ends_with_the_cli_whoever_waits_for_it() -> None:
-    transport = await begin(Book())
+    transport = await begin(RecordedLedger())
     async with visit(transport) as peer:
         peer.greet()
         await peer.welcomed()
@@ -856,7 +856,7 @@ async def test_closing_ends_with_the_cli_whoever_waits_for_it() -> None:
 
 
 async def test_what_was_never_started_is_closed_at_once() -> None:
-    book = Book()
+    book = RecordedLedger()
     transport = RelayTransport(SESSION, RUN, book)
     with pytest.raises(TransportClosed):
         transport.write(b"too early\n")
@@ -870,7 +870,7 @@ async def test_a_relay_that_cannot_be_started_is_told_by_start() -> None:
     async def launch() -> None:
         raise SpawnFailed("the relay", "no room")
 
-    book = Book()
+    book = RecordedLedger()
     transport = RelayTransport(SESSION, RUN, book, launch=launch)
     with pytest.raises(SpawnFailed):
         await transport.start(book)
@@ -884,7 +884,7 @@ async def test_closing_while_the_relay_starts_ends_what_comes_of_it() -> None:
     async def launch() -> None:
         await go_on.wait()
 
-    book = Book()
+    book = RecordedLedger()
     transport = RelayTransport(SESSION, RUN, book, launch=launch)
     starting = asyncio.ensure_future(transport.start(book))
     await settle()
@@ -902,7 +902,7 @@ async def test_closing_while_the_relay_starts_ends_what_comes_of_it() -> None:
 
 
 async def test_detaching_leaves_the_cli_and_tells_nobody() -> None:
-    book = Book()
+    book = RecordedLedger()
     transport = await begin(book)
     async with visit(transport) as peer:
         peer.greet()
@@ -921,7 +921,7 @@ async def test_detaching_leaves_the_cli_and_tells_nobody() -> None:
 
 
 async def test_a_lost_relay_is_told_with_the_reason_once() -> None:
-    book = Book()
+    book = RecordedLedger()
     transport = await begin(book)
     transport.lost("its relay was killed")
     transport.lost("again")
@@ -934,7 +934,7 @@ async def test_a_lost_relay_is_told_with_the_reason_once() -> None:
 
 async def test_what_a_lost_relay_has_sent_still_counts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(relays, "LOST_GRACE", 1000)
-    book = Book()
+    book = RecordedLedger()
     transport = await begin(book)
     async with visit(transport) as peer:
         peer.greet()
@@ -951,7 +951,7 @@ async def test_a_lost_relay_whose_connection_stays_is_waited_for_no_longer_than_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(relays, "LOST_GRACE", 0.01)
-    book = Book()
+    book = RecordedLedger()
     transport = await begin(book)
     async with visit(transport) as peer:
         peer.greet()
@@ -961,7 +961,7 @@ async def test_a_lost_relay_whose_connection_stays_is_waited_for_no_longer_than_
 
 
 async def test_one_that_is_refused_is_sent_away_with_the_code() -> None:
-    transport = await begin(Book())
+    transport = await begin(RecordedLedger())
     async with visit(transport) as peer:
         peer.greet()
         await peer.welcomed()
@@ -970,7 +970,7 @@ async def test_one_that_is_refused_is_sent_away_with_the_code() -> None:
 
 
 async def test_the_greeting_says_which_process_it_is() -> None:
-    transport = await begin(Book())
+    transport = await begin(RecordedLedger())
     assert transport.pid is None
     async with visit(transport) as peer:
         peer.greet(host="elsewhere")
@@ -989,7 +989,7 @@ def dropped(size: object = 70_000_000) -> bytes:
 
 
 async def test_a_line_that_a_relay_has_dropped_is_told_of_in_its_place_and_once() -> None:
-    book, missing = Book(), list[str]()
+    book, missing = RecordedLedger(), list[str]()
     transport = await begin(book)
     transport.lost_lines = lambda because: (missing.append(because), book.calls.append("lost"))[0]
     async with visit(transport) as peer:
@@ -1014,7 +1014,7 @@ async def test_a_line_that_a_relay_has_dropped_is_told_of_in_its_place_and_once(
 
 @pytest.mark.parametrize("size", [0, -1, True, 1.5, "7", None, 2**53])
 async def test_a_dropped_line_without_a_size_is_refused(size: object) -> None:
-    book = Book()
+    book = RecordedLedger()
     async with visit(await begin(book)) as peer:
         peer.greet()
         await peer.welcomed()
@@ -1024,7 +1024,7 @@ async def test_a_dropped_line_without_a_size_is_refused(size: object) -> None:
 
 
 async def test_a_dropped_line_is_refused_where_another_has_to_come() -> None:
-    book = Book()
+    book = RecordedLedger()
     async with visit(await begin(book)) as peer:
         peer.greet()
         await peer.welcomed()
@@ -1034,7 +1034,7 @@ async def test_a_dropped_line_is_refused_where_another_has_to_come() -> None:
 
 
 async def test_a_relay_of_the_version_before_is_welcome() -> None:
-    book = Book()
+    book = RecordedLedger()
     async with visit(await begin(book)) as peer:
         peer.greet(version=1)
         await peer.welcomed()
@@ -1043,7 +1043,7 @@ async def test_a_relay_of_the_version_before_is_welcome() -> None:
 
 
 async def test_a_relay_that_sends_more_than_a_line_at_once_is_refused_for_good() -> None:
-    book, missing = Book(), list[str]()
+    book, missing = RecordedLedger(), list[str]()
     transport = await begin(book)
     transport.lost_lines = missing.append
     async with visit(transport) as peer:

@@ -30,7 +30,7 @@ from pilothouse.runner.messages import (
     Welcome,
 )
 from pilothouse.transport import SpawnFailed
-from tests.support.doors.runner_peer import Peer, Told, arrive, hello, roster_file
+from tests.support.doors.runner_peer import Notices, RunnerPeer, arrive, hello, roster_file
 
 
 @pytest.fixture
@@ -41,8 +41,8 @@ async def runners(tmp_path: Path) -> AsyncIterator[Runners]:
 
 
 @pytest.fixture
-def told(runners: Runners) -> Told:
-    return Told(runners)
+def told(runners: Runners) -> Notices:
+    return Notices(runners)
 
 
 def start(runners: Runners, name: str = "box", run: str = "r1") -> asyncio.Task[None]:
@@ -60,7 +60,7 @@ def start(runners: Runners, name: str = "box", run: str = "r1") -> asyncio.Task[
     )
 
 
-async def started(runners: Runners, peer: Peer, run: str, name: str = "box") -> None:
+async def started(runners: Runners, peer: RunnerPeer, run: str, name: str = "box") -> None:
     """Have a run started by a runner that does as it is told."""
     starting = start(runners, name, run)
     order = await peer.hear(StartRun)
@@ -120,7 +120,7 @@ async def test_names_and_tokens_outlive_the_server(runners: Runners, tmp_path: P
 @pytest.mark.parametrize("token", ["", "nonsense", "ünknown"])
 async def test_without_a_token_of_a_runner_nobody_comes_in(runners: Runners, token: str) -> None:
     runners.add("box")
-    async with Peer(runners, token) as peer:
+    async with RunnerPeer(runners, token) as peer:
         peer.say(hello())
         closed = await peer.ended()
     assert closed is not None
@@ -130,14 +130,14 @@ async def test_without_a_token_of_a_runner_nobody_comes_in(runners: Runners, tok
 async def test_a_runner_is_told_the_name_its_token_has(runners: Runners) -> None:
     runners.add("other")
     token = runners.add("box")
-    async with Peer(runners, token) as peer:
+    async with RunnerPeer(runners, token) as peer:
         peer.say(hello())
         assert await peer.hear(Welcome) == Welcome("box")
 
 
 async def test_a_runner_that_expects_another_name_is_sent_away(runners: Runners) -> None:
     token = runners.add("box")
-    async with Peer(runners, token) as peer:
+    async with RunnerPeer(runners, token) as peer:
         peer.say(hello(name="bow"))
         closed = await peer.ended()
     assert closed == (4003, "this token is that of the runner box, not bow")
@@ -145,7 +145,7 @@ async def test_a_runner_that_expects_another_name_is_sent_away(runners: Runners)
 
 @pytest.mark.parametrize("text", ["", "[]", '{"type":"hello"}', '{"type":"draining","on":true}'])
 async def test_whoever_does_not_say_hello_is_sent_away(runners: Runners, text: str) -> None:
-    async with Peer(runners, runners.add("box")) as peer:
+    async with RunnerPeer(runners, runners.add("box")) as peer:
         peer.say_raw(text)
         closed = await peer.ended()
     assert closed is not None
@@ -156,14 +156,14 @@ async def test_whoever_says_nothing_is_sent_away(
     runners: Runners, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "GREETING", 0.01)
-    async with Peer(runners, runners.add("box")) as peer:
+    async with RunnerPeer(runners, runners.add("box")) as peer:
         closed = await peer.ended()
     assert closed is not None
     assert closed[0] == 4400
 
 
 async def test_messages_and_members_of_a_newer_runner_are_passed_over(
-    runners: Runners, told: Told
+    runners: Runners, told: Notices
 ) -> None:
     async with await arrive(runners, runners.add("box")) as peer:
         peer.say_raw('{"type":"brand_new","x":1}')
@@ -184,7 +184,7 @@ async def test_a_message_that_is_much_too_long_ends_the_connection(
     runners: Runners, monkeypatch: pytest.MonkeyPatch, greeted: bool
 ) -> None:
     token = runners.add("box")
-    async with await arrive(runners, token) if greeted else Peer(runners, token) as peer:
+    async with await arrive(runners, token) if greeted else RunnerPeer(runners, token) as peer:
         fitting = '{"type":"draining","on":true}' if greeted else messages.encode(hello())
         monkeypatch.setattr(runner_link, "LONGEST", len(fitting))
         peer.say_raw(f"{fitting} ")
@@ -194,7 +194,7 @@ async def test_a_message_that_is_much_too_long_ends_the_connection(
     assert runners.listed()[0].state == "away"
 
 
-async def test_the_newest_connection_counts(runners: Runners, told: Told) -> None:
+async def test_the_newest_connection_counts(runners: Runners, told: Notices) -> None:
     token = runners.add("box")
     async with await arrive(runners, token, "r1") as older:
         runners.believe("box", "r1")
@@ -207,11 +207,13 @@ async def test_the_newest_connection_counts(runners: Runners, told: Told) -> Non
     assert told.gone == []
 
 
-async def test_what_an_older_connection_says_counts_no_more(runners: Runners, told: Told) -> None:
+async def test_what_an_older_connection_says_counts_no_more(
+    runners: Runners, told: Notices
+) -> None:
     token = runners.add("box")
     async with await arrive(runners, token, "r1") as older:
         runners.believe("box", "r1")
-        async with Peer(runners, token) as newer:
+        async with RunnerPeer(runners, token) as newer:
             newer.say(hello("r1"))
             older.say(RunGone("r1"))
             await newer.hear(Welcome)
@@ -225,7 +227,7 @@ async def test_an_older_connection_that_takes_nothing_is_left_all_the_same(
 ) -> None:
     monkeypatch.setattr(runner_link, "FAREWELL", 0.01)
     token = runners.add("box")
-    async with Peer(runners, token, taking=False) as older:
+    async with RunnerPeer(runners, token, taking=False) as older:
         older.say(hello())
         async with await arrive(runners, token):
             await older.ended()
@@ -290,7 +292,7 @@ async def test_a_runner_is_away_since_the_server_began(
 
 async def test_a_runner_that_stays_away_is_lost_and_can_come_back(tmp_path: Path) -> None:
     runners = Runners(roster_file(tmp_path), lost_after=0.01)
-    told = Told(runners)
+    told = Notices(runners)
     token = runners.add("box")
     async with await arrive(runners, token):
         pass
@@ -310,7 +312,7 @@ async def test_a_runner_that_was_there_before_a_restart_is_missed(tmp_path: Path
     before.add("never-came")
     await before.aclose()
     runners = Runners(roster_file(tmp_path), lost_after=0.01)
-    told = Told(runners)
+    told = Notices(runners)
     await told.becomes("box", "lost")
     assert [(each.name, each.state, each.host) for each in runners.listed()] == [
         ("box", "lost", "there"),
@@ -360,7 +362,7 @@ async def test_an_order_to_start_says_everything(runners: Runners) -> None:
     assert runners.has("box", "r1") is None
 
 
-async def test_a_runners_own_reason_is_told(runners: Runners, told: Told) -> None:
+async def test_a_runners_own_reason_is_told(runners: Runners, told: Notices) -> None:
     async with await arrive(runners, runners.add("box")) as peer:
         starting = start(runners)
         order = await peer.hear(StartRun)
@@ -371,7 +373,7 @@ async def test_a_runners_own_reason_is_told(runners: Runners, told: Told) -> Non
 
 
 async def test_who_is_not_there_starts_nothing_and_it_says_what_to_do(
-    runners: Runners, told: Told
+    runners: Runners, told: Notices
 ) -> None:
     with pytest.raises(SpawnFailed, match="no runner has that name"):
         await start(runners, "nobody")
@@ -389,7 +391,7 @@ async def test_who_is_not_there_starts_nothing_and_it_says_what_to_do(
 
 async def test_a_lost_runner_is_named_with_its_host(tmp_path: Path) -> None:
     runners = Runners(roster_file(tmp_path), lost_after=0.0)
-    told = Told(runners)
+    told = Notices(runners)
     async with await arrive(runners, runners.add("box")):
         pass
     await told.becomes("box", "lost")
@@ -401,7 +403,7 @@ async def test_a_lost_runner_is_named_with_its_host(tmp_path: Path) -> None:
 
 
 async def test_a_connection_that_breaks_fails_what_was_asked_on_it(
-    runners: Runners, told: Told
+    runners: Runners, told: Notices
 ) -> None:
     async with await arrive(runners, runners.add("box")) as peer:
         starting = start(runners)
@@ -444,7 +446,7 @@ async def test_answers_that_nobody_asked_for_change_nothing(runners: Runners) ->
 # -- runs that are gone
 
 
-async def test_a_run_that_is_gone_is_told_once(runners: Runners, told: Told) -> None:
+async def test_a_run_that_is_gone_is_told_once(runners: Runners, told: Notices) -> None:
     async with await arrive(runners, runners.add("box")) as peer:
         await started(runners, peer, "r1")
         peer.say(RunGone("r1", "its relay was killed"))
@@ -455,7 +457,7 @@ async def test_a_run_that_is_gone_is_told_once(runners: Runners, told: Told) -> 
     assert told.gone == [("box", "r1", "its relay was killed")]
 
 
-async def test_a_run_that_was_forgotten_is_not_told(runners: Runners, told: Told) -> None:
+async def test_a_run_that_was_forgotten_is_not_told(runners: Runners, told: Notices) -> None:
     async with await arrive(runners, runners.add("box")) as peer:
         await started(runners, peer, "r1")
         runners.forget("r1")
@@ -466,7 +468,7 @@ async def test_a_run_that_was_forgotten_is_not_told(runners: Runners, told: Told
 
 
 async def test_a_runner_speaks_for_its_own_runs_alone(
-    runners: Runners, told: Told, caplog: pytest.LogCaptureFixture
+    runners: Runners, told: Notices, caplog: pytest.LogCaptureFixture
 ) -> None:
     one, two = runners.add("one"), runners.add("two")
     async with await arrive(runners, one) as peer, await arrive(runners, two) as rogue:
@@ -490,7 +492,7 @@ async def test_a_runner_cannot_claim_the_run_of_another(runners: Runners) -> Non
 
 
 async def test_what_a_runner_calls_its_runs_is_no_name_of_a_file(
-    runners: Runners, told: Told, tmp_path: Path
+    runners: Runners, told: Notices, tmp_path: Path
 ) -> None:
     hostile = ["../../x", "/x", "..", "", "a\0", "\n"]
     token = runners.add("box")
@@ -505,7 +507,7 @@ async def test_what_a_runner_calls_its_runs_is_no_name_of_a_file(
 
 
 async def test_runs_that_a_returning_runner_does_not_have_are_gone(
-    runners: Runners, told: Told
+    runners: Runners, told: Notices
 ) -> None:
     token = runners.add("box")
     async with await arrive(runners, token) as peer:
@@ -517,7 +519,7 @@ async def test_runs_that_a_returning_runner_does_not_have_are_gone(
 
 
 async def test_after_a_restart_what_is_believed_is_compared_when_the_runner_comes(
-    runners: Runners, told: Told
+    runners: Runners, told: Notices
 ) -> None:
     token = runners.add("box")
     runners.believe("box", "r1")
@@ -535,7 +537,7 @@ async def test_of_a_runner_that_is_here_it_is_known_which_runs_it_has(runners: R
 
 
 async def test_a_run_that_is_just_being_started_is_not_taken_for_gone(
-    runners: Runners, told: Told
+    runners: Runners, told: Notices
 ) -> None:
     async with await arrive(runners, runners.add("box")) as peer:
         runners.believe("box", "r1")
@@ -569,7 +571,7 @@ async def test_a_run_is_ended_when_its_runner_comes_back_with_it(runners: Runner
 
 
 async def test_a_drained_runner_is_told_and_told_again_when_it_comes_back(
-    runners: Runners, told: Told
+    runners: Runners, told: Notices
 ) -> None:
     token = runners.add("box")
     async with await arrive(runners, token) as peer:
@@ -592,7 +594,7 @@ async def test_draining_outlives_the_server(runners: Runners, tmp_path: Path) ->
     await later.aclose()
 
 
-async def test_a_runner_may_drain_itself(runners: Runners, told: Told) -> None:
+async def test_a_runner_may_drain_itself(runners: Runners, told: Notices) -> None:
     async with await arrive(runners, runners.add("box"), draining=True) as peer:
         assert runners.listed()[0].state == "draining"
         peer.say(Draining(on=False))
@@ -610,7 +612,7 @@ async def test_what_is_not_there_cannot_be_drained_or_revoked(runners: Runners) 
 
 
 async def test_a_revoked_runner_is_sent_away_and_does_not_come_in_again(
-    runners: Runners, told: Told
+    runners: Runners, told: Notices
 ) -> None:
     token = runners.add("box")
     async with await arrive(runners, token) as peer:
@@ -619,7 +621,7 @@ async def test_a_revoked_runner_is_sent_away_and_does_not_come_in_again(
         runners.revoke("box")
         assert not runners.is_trusted("box")
         assert await peer.ended() == (4001, "this runner was revoked")
-    async with Peer(runners, token) as peer:
+    async with RunnerPeer(runners, token) as peer:
         peer.say(hello())
         closed = await peer.ended()
     assert closed is not None
@@ -634,7 +636,7 @@ async def test_a_revoked_runner_is_sent_away_and_does_not_come_in_again(
 async def test_a_runner_revoked_between_its_token_and_its_hello_does_not_come_in(
     runners: Runners,
 ) -> None:
-    async with Peer(runners, runners.add("box")) as peer:
+    async with RunnerPeer(runners, runners.add("box")) as peer:
         await asyncio.sleep(0)
         runners.revoke("box")
         peer.say(hello())
@@ -649,7 +651,7 @@ async def test_a_revoked_name_can_be_given_anew_and_the_old_token_stays_void(
     new = runners.add("box")
     assert runners.is_trusted("box")
     later = Runners(roster_file(tmp_path))
-    async with Peer(later, old) as peer:
+    async with RunnerPeer(later, old) as peer:
         peer.say(hello())
         await peer.ended()
         assert peer.closed is not None

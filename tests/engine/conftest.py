@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from pilothouse_sim.plugin import RealCLIMaker, SimulatedCLIMaker
-from tests.support.engine.harness import DIALLING, Housing, housing
+from tests.support.engine.harness import DIALLING, OpenEngine, harnesses
 from tests.support.switches import PROVING
 
 
@@ -75,7 +75,7 @@ async def house(
     simulated_cli: SimulatedCLIMaker,
     real_cli: RealCLIMaker,
     tmp_path: Path,
-) -> AsyncIterator[Housing]:
+) -> AsyncIterator[OpenEngine]:
     """`await house(*replies, **settings)`: an open engine with a CLI that says this."""
     cli, via = request.param
     makers: dict[str, Any] = {
@@ -83,19 +83,19 @@ async def house(
         "real": real_cli,
         "dialling": partial(real_cli, version=DIALLING),
     }
-    async with housing(makers[cli], tmp_path, via) as make:
+    async with harnesses(makers[cli], tmp_path, via) as make:
         yield make
 
 
 @pytest.fixture
-async def piped(cli_maker: Any, tmp_path: Path) -> AsyncIterator[Housing]:
+async def piped(cli_maker: Any, tmp_path: Path) -> AsyncIterator[OpenEngine]:
     """The same, with CLIs that end with their engine."""
-    async with housing(cli_maker, tmp_path, "stdio") as make:
+    async with harnesses(cli_maker, tmp_path, "stdio") as make:
         yield make
 
 
 @pytest.fixture
-async def relayed(cli_maker: Any, tmp_path: Path) -> AsyncIterator[Housing]:
+async def relayed(cli_maker: Any, tmp_path: Path) -> AsyncIterator[OpenEngine]:
     """The same, with CLIs that go on behind relays."""
-    async with housing(cli_maker, tmp_path, "relay") as make:
+    async with harnesses(cli_maker, tmp_path, "relay") as make:
         yield make

@@ -12,7 +12,7 @@ from pilothouse.api.answers import Allow
 from pilothouse.api.requests import Fork, Say, SessionOptions, Start
 from pilothouse.errors import BypassNotAllowed, DirectoryRefused, InvalidOption
 from pilothouse_sim.scenario import reply, tool
-from tests.support.engine.harness import Housing
+from tests.support.engine.harness import OpenEngine
 
 BYPASS: Any = "bypassPermissions"
 DEFAULT = {"permissions": {"defaultMode": BYPASS}}
@@ -57,7 +57,7 @@ TRICKS: list[dict[str, Any]] = [
 """Ways around what the engine itself tells a CLI."""
 
 
-async def test_no_option_starts_a_session_there(house: Housing) -> None:
+async def test_no_option_starts_a_session_there(house: OpenEngine) -> None:
     it = await house("One.", strict=False)
     for way in WAYS:
         with pytest.raises(BypassNotAllowed, match="PILOTHOUSE_ALLOW_BYPASS"):
@@ -66,7 +66,7 @@ async def test_no_option_starts_a_session_there(house: Housing) -> None:
     assert (await it.engine.health()).live == 0
 
 
-async def test_no_option_takes_the_place_of_what_the_engine_says(house: Housing) -> None:
+async def test_no_option_takes_the_place_of_what_the_engine_says(house: OpenEngine) -> None:
     it = await house("One.", strict=False)
     (it.cli.home / ".claude" / "settings.json").write_text(json.dumps(DEFAULT))
     for trick in TRICKS:
@@ -76,7 +76,7 @@ async def test_no_option_takes_the_place_of_what_the_engine_says(house: Housing)
     assert (await it.engine.health()).live == 0
 
 
-async def test_the_refusal_names_what_the_caller_sent(house: Housing) -> None:
+async def test_the_refusal_names_what_the_caller_sent(house: OpenEngine) -> None:
     it = await house("One.", strict=False)
     with pytest.raises(BypassNotAllowed, match=r"^flags\['permission-mode'\] would"):
         await it.start(flags={"permission-mode": BYPASS})
@@ -84,7 +84,7 @@ async def test_the_refusal_names_what_the_caller_sent(house: Housing) -> None:
         await it.start(mode=BYPASS)
 
 
-async def test_settings_of_any_depth_are_read_or_refused(house: Housing) -> None:
+async def test_settings_of_any_depth_are_read_or_refused(house: OpenEngine) -> None:
     it = await house("One.", strict=False)
     deep: Any = DEFAULT
     for _ in range(55):
@@ -99,7 +99,7 @@ async def test_settings_of_any_depth_are_read_or_refused(house: Housing) -> None
 
 @pytest.mark.engines_own
 async def test_directories_beside_the_working_one_are_within_the_allowed_roots(
-    house: Housing, tmp_path: Path
+    house: OpenEngine, tmp_path: Path
 ) -> None:
     it = await house("One.", strict=False)
     await it.close()
@@ -113,7 +113,7 @@ async def test_directories_beside_the_working_one_are_within_the_allowed_roots(
     await it.done(add_dirs=["within"])
 
 
-async def test_no_verb_leads_a_session_there(house: Housing) -> None:
+async def test_no_verb_leads_a_session_there(house: OpenEngine) -> None:
     it = await house("One.")
     session_id = await it.done()
     with pytest.raises(BypassNotAllowed):
@@ -130,7 +130,7 @@ async def test_no_verb_leads_a_session_there(house: Housing) -> None:
     assert (await it.engine.status(session_id)).mode == "default"
 
 
-async def test_no_answer_leads_a_session_there(house: Housing) -> None:
+async def test_no_answer_leads_a_session_there(house: OpenEngine) -> None:
     it = await house(TOUCH, "Made.")
     session_id = await it.start()
     question = await it.asked(session_id)
@@ -143,7 +143,7 @@ async def test_no_answer_leads_a_session_there(house: Housing) -> None:
 
 @pytest.mark.parametrize("where", ["user", "project", "local"])
 async def test_the_settings_files_of_the_cli_lead_no_session_there(
-    house: Housing, where: str
+    house: OpenEngine, where: str
 ) -> None:
     it = await house(TOUCH, "Made.")
     folder = (it.cli.home if where == "user" else it.cwd) / ".claude"
@@ -157,7 +157,7 @@ async def test_the_settings_files_of_the_cli_lead_no_session_there(
     assert (await it.until(session_id, "done")).mode == "default"
 
 
-async def test_where_the_operator_allows_it_nothing_is_asked(house: Housing) -> None:
+async def test_where_the_operator_allows_it_nothing_is_asked(house: OpenEngine) -> None:
     it = await house(TOUCH, "Made.", TOUCH, "Made again.", allow_bypass=True)
     # The CLI lets root do so in what is declared to be a sandbox, as this is.
     request = Start(
@@ -172,7 +172,7 @@ async def test_where_the_operator_allows_it_nothing_is_asked(house: Housing) -> 
 
 
 async def test_a_session_that_was_there_comes_back_without_it_once_it_is_forbidden(
-    house: Housing,
+    house: OpenEngine,
 ) -> None:
     it = await house("One.", TOUCH, "Made.", allow_bypass=True)
     session_id = await it.done(env={"IS_SANDBOX": "1"})

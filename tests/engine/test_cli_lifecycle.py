@@ -12,11 +12,11 @@ from pilothouse.engine import cli_lifecycle, session
 from pilothouse.engine.engine import SessionEngine
 from pilothouse.errors import NotNow, SessionTaken
 from pilothouse.settings import load
-from tests.support.engine.harness import Housing
+from tests.support.engine.harness import OpenEngine
 from tests.support.waiting import DEADLINE
 
 
-async def test_a_conversation_that_was_cleared_is_still_the_sessions(house: Housing) -> None:
+async def test_a_conversation_that_was_cleared_is_still_the_sessions(house: OpenEngine) -> None:
     it = await house("One.", "Two.", "Three.")
     session_id = await it.done()
     await it.say(session_id, "/clear")
@@ -31,7 +31,7 @@ async def test_a_conversation_that_was_cleared_is_still_the_sessions(house: Hous
 
 
 @pytest.mark.engines_own
-async def test_a_conversation_that_was_cleared_has_one_writer(house: Housing) -> None:
+async def test_a_conversation_that_was_cleared_has_one_writer(house: OpenEngine) -> None:
     it = await house("One.", "Two.")
     session_id = await it.done()
     await it.say(session_id, "/clear")

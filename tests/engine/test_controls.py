@@ -8,7 +8,7 @@ import pytest
 
 from pilothouse.errors import BypassNotAllowed, ControlError, ControlRefused
 from pilothouse_sim.scenario import reply, tool
-from tests.support.engine.harness import House, Housing
+from tests.support.engine.harness import EngineHarness, OpenEngine
 from tests.support.engine.mcp_servers import PARROT, server
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
@@ -21,7 +21,7 @@ CHANGE = reply(tool("Edit", file_path="{{cwd}}/FIRST", old_string="one", new_str
 
 @pytest.mark.shown_of_the_real
 async def test_files_go_back_to_where_they_were_first_on_trial_then_for_real(
-    house: Housing,
+    house: OpenEngine,
 ) -> None:
     it = await house(MAKE, "Made.", CHANGE, "Changed.")
     path = it.cwd / "FIRST"
@@ -37,7 +37,7 @@ async def test_files_go_back_to_where_they_were_first_on_trial_then_for_real(
     assert path.read_text() == "one\n"
 
 
-async def test_files_go_back_after_the_cli_was_gone(house: Housing) -> None:
+async def test_files_go_back_after_the_cli_was_gone(house: OpenEngine) -> None:
     it = await house(MAKE, "Made.", CHANGE, "Changed.")
     session_id = await it.done("make it", mode="acceptEdits")
     prompt_id = await it.say(session_id, "change it")
@@ -48,7 +48,7 @@ async def test_files_go_back_after_the_cli_was_gone(house: Housing) -> None:
 
 
 @pytest.mark.shown_of_the_real
-async def test_files_do_not_go_back_to_a_message_nobody_sent(house: Housing) -> None:
+async def test_files_do_not_go_back_to_a_message_nobody_sent(house: OpenEngine) -> None:
     it = await house("One.")
     session_id = await it.done()
     for preview in (True, False):
@@ -61,7 +61,7 @@ async def test_files_do_not_go_back_to_a_message_nobody_sent(house: Housing) -> 
 
 
 @pytest.mark.shown_of_the_real
-async def test_a_server_is_turned_off_and_on_and_connected_again(house: Housing) -> None:
+async def test_a_server_is_turned_off_and_on_and_connected_again(house: OpenEngine) -> None:
     it = await house("One.")
     session_id = await it.done(mcp_servers={"parrot": server(PARROT)})
     await it.connected(session_id, "parrot")
@@ -76,14 +76,14 @@ async def test_a_server_is_turned_off_and_on_and_connected_again(house: Housing)
 
 
 @pytest.mark.shown_of_the_real
-async def test_a_server_nobody_configured_is_not_found(house: Housing) -> None:
+async def test_a_server_nobody_configured_is_not_found(house: OpenEngine) -> None:
     it = await house("One.")
     session_id = await it.done()
     with pytest.raises(ControlError, match="Server not found: nobody"):
         await it.engine.mcp_reconnect(session_id, "nobody")
 
 
-async def test_servers_are_set_now_and_for_every_later_start(house: Housing) -> None:
+async def test_servers_are_set_now_and_for_every_later_start(house: OpenEngine) -> None:
     it = await house("One.")
     session_id = await it.done()
     broken = {"type": "stdio", "command": "/no/such/program", "args": []}
@@ -97,7 +97,7 @@ async def test_servers_are_set_now_and_for_every_later_start(house: Housing) -> 
 # What a CLI knows
 
 
-async def test_the_context_the_commands_and_the_models_are_told(house: Housing) -> None:
+async def test_the_context_the_commands_and_the_models_are_told(house: OpenEngine) -> None:
     it = await house("One.")
     session_id = await it.done()
     context = await it.engine.context_usage(session_id)
@@ -106,7 +106,7 @@ async def test_the_context_the_commands_and_the_models_are_told(house: Housing) 
     assert {"default", "haiku"} <= {each["value"] for each in await it.engine.models(session_id)}
 
 
-async def test_a_session_at_rest_gets_a_cli_to_be_asked(house: Housing) -> None:
+async def test_a_session_at_rest_gets_a_cli_to_be_asked(house: OpenEngine) -> None:
     it = await house("One.")
     session_id = await it.done()
     await it.engine.stop(session_id)
@@ -116,7 +116,7 @@ async def test_a_session_at_rest_gets_a_cli_to_be_asked(house: Housing) -> None:
 
 
 @pytest.mark.newest_cli("2.1.119 has no rename_session")
-async def test_a_control_request_on_the_list_reaches_the_cli(house: Housing) -> None:
+async def test_a_control_request_on_the_list_reaches_the_cli(house: OpenEngine) -> None:
     it = await house("One.")
     session_id = await it.done()
     told = await it.engine.control(session_id, "get_binary_version", {})
@@ -125,7 +125,7 @@ async def test_a_control_request_on_the_list_reaches_the_cli(house: Housing) -> 
 
 
 @pytest.mark.engines_own
-async def test_a_control_request_that_is_not_on_the_list_is_refused(house: Housing) -> None:
+async def test_a_control_request_that_is_not_on_the_list_is_refused(house: OpenEngine) -> None:
     it = await house("One.")
     session_id = await it.done()
     refused: list[tuple[str, dict[str, Any]]] = [
@@ -141,7 +141,7 @@ async def test_a_control_request_that_is_not_on_the_list_is_refused(house: Housi
 
 
 @pytest.mark.engines_own
-async def test_the_operator_can_put_a_control_request_on_the_list(house: Housing) -> None:
+async def test_the_operator_can_put_a_control_request_on_the_list(house: OpenEngine) -> None:
     it = await house("One.", controls=["get_settings", "set_permission_mode"])
     session_id = await it.done()
     assert "effective" in await it.engine.control(session_id, "get_settings", {})
@@ -151,5 +151,5 @@ async def test_the_operator_can_put_a_control_request_on_the_list(house: Housing
     await _still_default(it, session_id)
 
 
-async def _still_default(it: House, session_id: str) -> None:
+async def _still_default(it: EngineHarness, session_id: str) -> None:
     assert (await it.engine.status(session_id)).mode == "default"

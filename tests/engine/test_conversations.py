@@ -8,7 +8,7 @@ from typing import Protocol
 
 import pytest
 
-from tests.support.engine.played import Stage, quick_folder, staged
+from tests.support.engine.played import EngineStage, quick_folder, staged
 from tests.support.engine.relayed_stage import relayed
 
 PRECIOUS = "precious"
@@ -17,7 +17,7 @@ UP = "../../../.."
 
 
 class Staging(Protocol):
-    def __call__(self, folder: Path) -> AbstractAsyncContextManager[Stage]: ...
+    def __call__(self, folder: Path) -> AbstractAsyncContextManager[EngineStage]: ...
 
 
 def snapshot(folder: Path) -> dict[str, int]:

@@ -16,7 +16,7 @@ from pilothouse.doors.dialect import SdkUrlTransport
 from pilothouse.errors import InvalidOption
 from pilothouse_sim.plugin import RealCLIMaker
 from pilothouse_sim.scenario import gate, reply, tool
-from tests.support.engine.harness import DIALLING, House, Housing, housing
+from tests.support.engine.harness import DIALLING, EngineHarness, OpenEngine, harnesses
 from tests.support.waiting import DEADLINE
 
 FORGETFUL = "2.1.37"
@@ -28,23 +28,23 @@ TOUCH = reply(tool("Bash", command="echo made >> made", description="Make it"))
 
 
 @pytest.fixture
-async def dialled(real_cli: RealCLIMaker, tmp_path: Path) -> AsyncIterator[Housing]:
-    async with housing(partial(real_cli, version=DIALLING), tmp_path, "sdk-url") as make:
+async def dialled(real_cli: RealCLIMaker, tmp_path: Path) -> AsyncIterator[OpenEngine]:
+    async with harnesses(partial(real_cli, version=DIALLING), tmp_path, "sdk-url") as make:
         yield make
 
 
 @pytest.fixture
-async def forgetful(real_cli: RealCLIMaker, tmp_path: Path) -> AsyncIterator[Housing]:
-    async with housing(partial(real_cli, version=FORGETFUL), tmp_path, "sdk-url") as make:
+async def forgetful(real_cli: RealCLIMaker, tmp_path: Path) -> AsyncIterator[OpenEngine]:
+    async with harnesses(partial(real_cli, version=FORGETFUL), tmp_path, "sdk-url") as make:
         yield make
 
 
-def transport(it: House, session_id: str) -> SdkUrlTransport:
+def transport(it: EngineHarness, session_id: str) -> SdkUrlTransport:
     found: Any = it.engine.sessions[session_id]
     return found.cli.route._transport
 
 
-def lose(it: House, session_id: str, upto: bytes) -> None:
+def lose(it: EngineHarness, session_id: str, upto: bytes) -> None:
     """Lose what the CLI says from now on, and the connection after a line with these words."""
     ours: Any = transport(it, session_id)
     take, connections = ours._take, ours._connections
@@ -58,7 +58,7 @@ def lose(it: House, session_id: str, upto: bytes) -> None:
     ours._take = take_none
 
 
-async def recorded(it: House, kind: str) -> None:
+async def recorded(it: EngineHarness, kind: str) -> None:
     """Wait until something of this kind is kept."""
     async with asyncio.timeout(DEADLINE), aclosing(it.engine.watch(0)) as batches:
         async for batch in batches:
@@ -69,7 +69,7 @@ async def recorded(it: House, kind: str) -> None:
 # Who may
 
 
-async def test_a_cli_that_is_too_new_is_refused_and_the_relay_is_named(piped: Housing) -> None:
+async def test_a_cli_that_is_too_new_is_refused_and_the_relay_is_named(piped: OpenEngine) -> None:
     it = await piped("One.", strict=False)
     with pytest.raises(InvalidOption, match=r"refuses --sdk-url .* behind a relay"):
         await it.start(via="sdk-url")
@@ -80,7 +80,7 @@ async def test_a_cli_that_is_too_new_is_refused_and_the_relay_is_named(piped: Ho
 
 
 @pytest.mark.real
-async def test_a_cli_that_dials_ends_with_its_engine(dialled: Housing) -> None:
+async def test_a_cli_that_dials_ends_with_its_engine(dialled: OpenEngine) -> None:
     it = await dialled(TOUCH)
     session_id = await it.start()
     question = await it.asked(session_id)
@@ -98,7 +98,7 @@ async def test_a_cli_that_dials_ends_with_its_engine(dialled: Housing) -> None:
 
 
 @pytest.mark.real
-async def test_what_is_lost_on_the_way_is_repeated_and_kept_once(dialled: Housing) -> None:
+async def test_what_is_lost_on_the_way_is_repeated_and_kept_once(dialled: OpenEngine) -> None:
     it = await dialled(SLOW, "More.")
     session_id = await it.start()
     await it.cli.reached("middle")
@@ -114,7 +114,7 @@ async def test_what_is_lost_on_the_way_is_repeated_and_kept_once(dialled: Housin
 
 
 @pytest.mark.real
-async def test_lines_that_the_cli_does_not_repeat_are_told_as_lost(forgetful: Housing) -> None:
+async def test_lines_that_the_cli_does_not_repeat_are_told_as_lost(forgetful: OpenEngine) -> None:
     it = await forgetful(SLOW, strict=False)
     session_id = await it.start()
     await it.cli.reached("middle")
@@ -126,7 +126,7 @@ async def test_lines_that_the_cli_does_not_repeat_are_told_as_lost(forgetful: Ho
 
 
 @pytest.mark.real
-async def test_a_question_that_was_lost_on_the_way_is_asked_again(dialled: Housing) -> None:
+async def test_a_question_that_was_lost_on_the_way_is_asked_again(dialled: OpenEngine) -> None:
     it = await dialled(reply("So", gate("middle"), *TOUCH.steps), "Made.")
     session_id = await it.start()
     await it.cli.reached("middle")
@@ -138,7 +138,7 @@ async def test_a_question_that_was_lost_on_the_way_is_asked_again(dialled: Housi
 
 
 @pytest.mark.real
-async def test_a_question_that_is_open_stays_one_over_a_new_connection(dialled: Housing) -> None:
+async def test_a_question_that_is_open_stays_one_over_a_new_connection(dialled: OpenEngine) -> None:
     it = await dialled(TOUCH, "Made.")
     session_id = await it.start()
     question = await it.asked(session_id)

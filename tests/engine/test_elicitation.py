@@ -10,13 +10,13 @@ from pilothouse.api.answers import Decline, Dismiss, Fill
 from pilothouse.api.questions import Question
 from pilothouse.errors import AnswerRefused
 from pilothouse_sim.scenario import reply, tool
-from tests.support.engine.harness import House, Housing
+from tests.support.engine.harness import EngineHarness, OpenEngine
 from tests.support.engine.mcp_servers import CLERK, server
 
 SIGN = reply(tool("mcp__clerk__sign"))
 
 
-async def asked(house: Housing, **settings: Any) -> tuple[House, Question]:
+async def asked(house: OpenEngine, **settings: Any) -> tuple[EngineHarness, Question]:
     """A session whose MCP server asks."""
     it = await house("Ready.", SIGN, "Signed.", **settings)
     session_id = await it.done(
@@ -27,7 +27,7 @@ async def asked(house: Housing, **settings: Any) -> tuple[House, Question]:
     return it, await it.asked(session_id)
 
 
-async def test_a_form_that_is_filled_in_reaches_the_server(house: Housing) -> None:
+async def test_a_form_that_is_filled_in_reaches_the_server(house: OpenEngine) -> None:
     it, question = await asked(house)
     assert (question.kind, question.server_name) == ("elicitation", "clerk")
     assert question.title == "clerk asks: Your name?"
@@ -43,7 +43,9 @@ async def test_a_form_that_is_filled_in_reaches_the_server(house: Housing) -> No
 
 @pytest.mark.shown_of_the_real
 @pytest.mark.parametrize(("answer", "told"), [(Decline(), "decline"), (Dismiss(), "cancel")])
-async def test_a_form_can_be_declined_and_dismissed(house: Housing, answer: Any, told: str) -> None:
+async def test_a_form_can_be_declined_and_dismissed(
+    house: OpenEngine, answer: Any, told: str
+) -> None:
     it, question = await asked(house)
     await it.engine.answer(question.id, answer)
     await it.until(question.session_id, "done")
@@ -51,7 +53,7 @@ async def test_a_form_can_be_declined_and_dismissed(house: Housing, answer: Any,
 
 
 @pytest.mark.shown_of_the_real
-async def test_a_form_that_nobody_fills_in_is_declined(house: Housing) -> None:
+async def test_a_form_that_nobody_fills_in_is_declined(house: OpenEngine) -> None:
     it, question = await asked(house, permission_timeout_ms=50)
     await it.until(question.session_id, "done")
     assert (await it.engine.question(question.id)).state == "expired"
@@ -59,7 +61,7 @@ async def test_a_form_that_nobody_fills_in_is_declined(house: Housing) -> None:
 
 
 @pytest.mark.shown_of_the_real
-async def test_an_interrupt_withdraws_the_form(house: Housing) -> None:
+async def test_an_interrupt_withdraws_the_form(house: OpenEngine) -> None:
     it, question = await asked(house)
     await it.engine.interrupt(question.session_id)
     await it.until(question.session_id, "interrupted")

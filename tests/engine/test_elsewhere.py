@@ -11,13 +11,13 @@ import pytest
 from pilothouse.api.requests import Ask, Fork, Say, SessionOptions, Start
 from pilothouse.errors import DirectoryRefused, UnknownSession
 from pilothouse_sim.scenario import Branch, When, reply
-from tests.support.engine.harness import House, Housing, bare
+from tests.support.engine.harness import EngineHarness, OpenEngine, run_bare_cli
 from tests.support.waiting import DEADLINE
 
 
-async def test_a_session_of_a_bare_cli_is_listed_and_goes_on(house: Housing) -> None:
+async def test_a_session_of_a_bare_cli_is_listed_and_goes_on(house: OpenEngine) -> None:
     it = await house("One.", "Two.", "Three.")
-    session_id = await bare(it, "a question of old")
+    session_id = await run_bare_cli(it, "a question of old")
     [listed] = (await it.engine.list()).sessions
     assert (listed.session_id, listed.source, listed.state) == (session_id, "transcript", None)
     assert (listed.title, listed.cwd) == ("a question of old", str(it.cwd))
@@ -36,7 +36,7 @@ async def test_a_session_of_a_bare_cli_is_listed_and_goes_on(house: Housing) -> 
     assert await bare_resumes(it, session_id)
 
 
-async def bare_resumes(it: House, session_id: str) -> bool:
+async def bare_resumes(it: EngineHarness, session_id: str) -> bool:
     """Whether the bare CLI knows the session with what was said to it here."""
     process = await asyncio.create_subprocess_exec(
         it.cli.path,
@@ -51,10 +51,10 @@ async def bare_resumes(it: House, session_id: str) -> bool:
     return told.strip() == b"Three." and "Two." in it.heard()
 
 
-async def test_a_session_of_a_bare_cli_can_be_forked(house: Housing) -> None:
+async def test_a_session_of_a_bare_cli_can_be_forked(house: OpenEngine) -> None:
     aside = Branch(when=When(last_contains="aside"), replies=(reply("Aside."),))
     it = await house("One.", branches=[aside])
-    session_id = await bare(it, "a question of old")
+    session_id = await run_bare_cli(it, "a question of old")
     started = await it.engine.fork(session_id, Fork(prompt="aside"))
     status = await it.until(started.session_id, "done")
     assert (status.result, status.parent) == ("Aside.", session_id)
@@ -62,14 +62,14 @@ async def test_a_session_of_a_bare_cli_can_be_forked(house: Housing) -> None:
 
 
 @pytest.mark.engines_own
-async def test_a_list_can_be_of_one_directory(house: Housing) -> None:
+async def test_a_list_can_be_of_one_directory(house: OpenEngine) -> None:
     it = await house("One.")
     await it.done()
     assert (await it.engine.list(cwd=str(it.cwd))).total == 1
     assert (await it.engine.list(cwd=str(it.cli.home))).sessions == []
 
 
-async def test_a_session_whose_transcript_is_gone_begins_anew(house: Housing) -> None:
+async def test_a_session_whose_transcript_is_gone_begins_anew(house: OpenEngine) -> None:
     it = await house(branches=[_on("first", "One."), _on("second", "Two.")])
     session_id = await it.done("first")
     await it.engine.stop(session_id)
@@ -82,10 +82,10 @@ async def test_a_session_whose_transcript_is_gone_begins_anew(house: Housing) ->
 
 @pytest.mark.engines_own
 async def test_a_session_that_nobody_here_has_and_no_transcript_tells_of_is_unknown(
-    house: Housing,
+    house: OpenEngine,
 ) -> None:
     it = await house("One.")
-    session_id = await bare(it, "hello")
+    session_id = await run_bare_cli(it, "hello")
     shutil.rmtree(it.cli.home / ".claude/projects")
     with pytest.raises(UnknownSession):
         await it.engine.say(session_id, Say(content="more"))
@@ -93,9 +93,11 @@ async def test_a_session_that_nobody_here_has_and_no_transcript_tells_of_is_unkn
 
 
 @pytest.mark.engines_own
-async def test_a_session_of_a_bare_cli_whose_directory_is_gone_is_refused(house: Housing) -> None:
+async def test_a_session_of_a_bare_cli_whose_directory_is_gone_is_refused(
+    house: OpenEngine,
+) -> None:
     it = await house("One.")
-    session_id = await bare(it, "hello")
+    session_id = await run_bare_cli(it, "hello")
     it.cwd.rename(it.cwd.with_name("elsewhere"))
     with pytest.raises(DirectoryRefused, match="give a directory that exists"):
         await it.engine.say(session_id, Say(content="more"))
@@ -104,7 +106,7 @@ async def test_a_session_of_a_bare_cli_whose_directory_is_gone_is_refused(house:
 
 @pytest.mark.engines_own
 async def test_a_directory_whose_path_is_no_text_is_refused_before_anything_is_kept(
-    house: Housing,
+    house: OpenEngine,
 ) -> None:
     it = await house("One.", strict=False)
     odd = it.cwd / os.fsdecode(b"b\xff")
@@ -128,10 +130,10 @@ async def test_a_directory_whose_path_is_no_text_is_refused_before_anything_is_k
 
 @pytest.mark.engines_own
 async def test_a_session_whose_directory_became_a_link_to_one_that_is_no_text_is_refused(
-    house: Housing,
+    house: OpenEngine,
 ) -> None:
     it = await house("One.")
-    session_id = await bare(it, "hello")
+    session_id = await run_bare_cli(it, "hello")
     odd = it.cwd.with_name(os.fsdecode(b"b\xff"))
     it.cwd.rename(odd)
     it.cwd.symlink_to(odd)

@@ -14,7 +14,7 @@ from pilothouse.api.requests import Say, Start
 from pilothouse.api.statuses import Status
 from pilothouse.errors import QuestionSettled, TooManySessions
 from pilothouse_sim.scenario import Branch, Reply, When, gate, reply, tool
-from tests.support.engine.harness import House, Housing
+from tests.support.engine.harness import EngineHarness, OpenEngine
 
 TOUCH = reply(tool("Bash", command="touch made", description="Make it"))
 COLOUR = {
@@ -34,7 +34,7 @@ def on(words: str, *replies: Reply | str) -> Branch:
     return Branch(when=When(last_contains=words), replies=told)
 
 
-async def kill(it: House, session_id: str) -> None:
+async def kill(it: EngineHarness, session_id: str) -> None:
     pid = (await it.engine.status(session_id)).pid
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
@@ -49,7 +49,9 @@ def at_rest(status: Status) -> Status:
 
 
 @pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")
-async def test_a_cli_killed_in_mid_turn_is_an_error_and_a_message_goes_on(house: Housing) -> None:
+async def test_a_cli_killed_in_mid_turn_is_an_error_and_a_message_goes_on(
+    house: OpenEngine,
+) -> None:
     branches = [on("second", "Two."), on("first", reply("One", gate("held")))]
     it = await house(branches=branches)
     session_id = await it.start("first")
@@ -65,7 +67,7 @@ async def test_a_cli_killed_in_mid_turn_is_an_error_and_a_message_goes_on(house:
     assert (await it.until(session_id, "done")).result == "Two."
 
 
-async def test_a_question_of_a_cli_that_died_is_decided_by_a_message(house: Housing) -> None:
+async def test_a_question_of_a_cli_that_died_is_decided_by_a_message(house: OpenEngine) -> None:
     it = await house(TOUCH, branches=[on("You had asked", "Then I know.")])
     session_id = await it.start()
     question = await it.asked(session_id)
@@ -86,7 +88,7 @@ async def test_a_question_of_a_cli_that_died_is_decided_by_a_message(house: Hous
 
 
 @pytest.mark.engines_own
-async def test_a_choice_after_the_end_of_the_cli_is_told_to_the_model(house: Housing) -> None:
+async def test_a_choice_after_the_end_of_the_cli_is_told_to_the_model(house: OpenEngine) -> None:
     ask = reply(tool("AskUserQuestion", questions=[COLOUR]))
     it = await house(ask, branches=[on("You had asked", "Blue it is.")])
     session_id = await it.start()
@@ -99,7 +101,7 @@ async def test_a_choice_after_the_end_of_the_cli_is_told_to_the_model(house: Hou
 
 
 @pytest.mark.engines_own
-async def test_a_decision_is_told_once_however_many_decide_at_once(house: Housing) -> None:
+async def test_a_decision_is_told_once_however_many_decide_at_once(house: OpenEngine) -> None:
     it = await house(TOUCH, branches=[on("You had asked", "Then I know.")])
     session_id = await it.start()
     question = await it.asked(session_id)
@@ -112,7 +114,9 @@ async def test_a_decision_is_told_once_however_many_decide_at_once(house: Housin
 
 
 @pytest.mark.engines_own
-async def test_the_plan_of_a_cli_that_died_is_implemented_by_a_new_session(house: Housing) -> None:
+async def test_the_plan_of_a_cli_that_died_is_implemented_by_a_new_session(
+    house: OpenEngine,
+) -> None:
     plan = reply(tool("Write", file_path="{{plan_file}}", content="# Plan\n\nLeap.\n"))
     done = [on("Implement the following plan", "Leapt.")]
     it = await house(plan, reply(tool("ExitPlanMode")), branches=done)
@@ -128,7 +132,7 @@ async def test_the_plan_of_a_cli_that_died_is_implemented_by_a_new_session(house
 
 @pytest.mark.engines_own
 async def test_a_plan_approved_after_the_end_of_its_cli_is_implemented_in_the_mode_chosen(
-    house: Housing,
+    house: OpenEngine,
 ) -> None:
     plan = reply(tool("Write", file_path="{{plan_file}}", content="# Plan\n\nLeap.\n"))
     note = reply(tool("Write", file_path="{{cwd}}/note.txt", content="leapt"))
@@ -149,7 +153,7 @@ async def test_a_plan_approved_after_the_end_of_its_cli_is_implemented_in_the_mo
 
 
 @pytest.mark.engines_own
-async def test_a_stop_withdraws_the_question_for_good(house: Housing) -> None:
+async def test_a_stop_withdraws_the_question_for_good(house: OpenEngine) -> None:
     it = await house(TOUCH)
     session_id = await it.start()
     question = await it.asked(session_id)
@@ -162,7 +166,7 @@ async def test_a_stop_withdraws_the_question_for_good(house: Housing) -> None:
 
 
 @pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")
-async def test_what_was_queued_when_the_cli_died_runs_once(house: Housing) -> None:
+async def test_what_was_queued_when_the_cli_died_runs_once(house: OpenEngine) -> None:
     later = [on(words, "Done.", "Done.") for words in ("third", "second")]
     it = await house(branches=[*later, on("first", reply("One", gate("held")))])
     session_id = await it.start("first")
@@ -183,7 +187,7 @@ async def test_what_was_queued_when_the_cli_died_runs_once(house: Housing) -> No
 # An engine ends
 
 
-async def test_a_question_outlives_its_engine_and_is_decided_after(piped: Housing) -> None:
+async def test_a_question_outlives_its_engine_and_is_decided_after(piped: OpenEngine) -> None:
     it = await piped(TOUCH, branches=[on("You had asked", "Made, then.")])
     session_id = await it.start()
     question = await it.asked(session_id)
@@ -198,7 +202,7 @@ async def test_a_question_outlives_its_engine_and_is_decided_after(piped: Housin
 
 
 @pytest.mark.engines_own
-async def test_an_engine_that_crashed_tells_what_it_had_known(piped: Housing) -> None:
+async def test_an_engine_that_crashed_tells_what_it_had_known(piped: OpenEngine) -> None:
     it = await piped(TOUCH, branches=[on("You had asked", "Made, then.")])
     session_id = await it.start()
     question = await it.asked(session_id)
@@ -209,7 +213,7 @@ async def test_an_engine_that_crashed_tells_what_it_had_known(piped: Housing) ->
 
 
 @pytest.mark.engines_own
-async def test_an_engine_that_opens_again_tells_the_same(piped: Housing) -> None:
+async def test_an_engine_that_opens_again_tells_the_same(piped: OpenEngine) -> None:
     it = await piped("One.", TOUCH, "Two.")
     session_id = await it.done("first", label="port")
     await it.say(session_id, "second")
@@ -223,7 +227,7 @@ async def test_an_engine_that_opens_again_tells_the_same(piped: Housing) -> None
 
 
 @pytest.mark.engines_own
-async def test_an_engine_that_crashed_at_rest_tells_the_same(house: Housing) -> None:
+async def test_an_engine_that_crashed_at_rest_tells_the_same(house: OpenEngine) -> None:
     it = await house("One.")
     session_id = await it.done()
     before = await it.engine.status(session_id)
@@ -233,7 +237,7 @@ async def test_an_engine_that_crashed_at_rest_tells_the_same(house: Housing) -> 
 # Idle ones
 
 
-async def test_an_idle_cli_is_closed_and_resumed_on_demand(house: Housing) -> None:
+async def test_an_idle_cli_is_closed_and_resumed_on_demand(house: OpenEngine) -> None:
     it = await house("One.", "Two.", idle_close_s=0.05)
     session_id = await it.start()
     status = await it.when(session_id, lambda status: status.turns == 1 and not status.live)
@@ -245,7 +249,7 @@ async def test_an_idle_cli_is_closed_and_resumed_on_demand(house: Housing) -> No
 
 
 @pytest.mark.engines_own
-async def test_an_open_question_keeps_its_cli(house: Housing) -> None:
+async def test_an_open_question_keeps_its_cli(house: OpenEngine) -> None:
     it = await house(TOUCH, "Made.", idle_close_s=0.01)
     session_id = await it.start()
     question = await it.asked(session_id)
@@ -256,7 +260,7 @@ async def test_an_open_question_keeps_its_cli(house: Housing) -> None:
 
 
 @pytest.mark.engines_own
-async def test_an_idle_session_makes_room_for_another(house: Housing) -> None:
+async def test_an_idle_session_makes_room_for_another(house: OpenEngine) -> None:
     it = await house(branches=[on("first", "One."), on("second", "Two.")], max_sessions=1)
     first = await it.done("first")
     # A CLI says that it is idle only after the result of its turn.
@@ -269,7 +273,9 @@ async def test_an_idle_session_makes_room_for_another(house: Housing) -> None:
 
 
 @pytest.mark.engines_own
-async def test_where_no_session_is_idle_another_is_refused_with_what_to_do(house: Housing) -> None:
+async def test_where_no_session_is_idle_another_is_refused_with_what_to_do(
+    house: OpenEngine,
+) -> None:
     held = on("first", reply("One", gate("held")))
     it = await house(branches=[held, on("third", "Three.")], max_sessions=1, strict=False)
     first = await it.start("first")

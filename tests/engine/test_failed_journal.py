@@ -13,7 +13,7 @@ from pilothouse.api.operations import OPERATIONS
 from pilothouse.api.requests import Say
 from pilothouse.errors import JournalError
 from pilothouse_sim.scenario import reply, tool
-from tests.support.engine.harness import House, Housing
+from tests.support.engine.harness import EngineHarness, OpenEngine
 from tests.support.http.serving import calling, make_app
 from tests.support.waiting import DEADLINE
 
@@ -58,7 +58,7 @@ BODIES: dict[str, Any] = {
 }
 
 
-async def fail(it: House) -> None:
+async def fail(it: EngineHarness) -> None:
     """Let the disk be full, and wait until every CLI is let go of."""
 
     def append(_: Sequence[Any]) -> None:
@@ -72,15 +72,15 @@ async def fail(it: House) -> None:
     await asyncio.wait_for(minding, DEADLINE)
 
 
-async def test_every_verb_says_that_nothing_can_be_kept(piped: Housing) -> None:
+async def test_every_verb_says_that_nothing_can_be_kept(piped: OpenEngine) -> None:
     await every_verb_is_refused(await piped(TOUCH, "Made."))
 
 
-async def test_every_verb_says_so_while_clis_go_on_behind_relays(relayed: Housing) -> None:
+async def test_every_verb_says_so_while_clis_go_on_behind_relays(relayed: OpenEngine) -> None:
     await every_verb_is_refused(await relayed(TOUCH, "Made."))
 
 
-async def every_verb_is_refused(it: House) -> None:
+async def every_verb_is_refused(it: EngineHarness) -> None:
     session_id = await it.start()
     question = await it.asked(session_id)
     await fail(it)
@@ -110,7 +110,7 @@ async def every_verb_is_refused(it: House) -> None:
     await it.open()
 
 
-async def test_a_message_under_way_is_refused_and_not_the_session(relayed: Housing) -> None:
+async def test_a_message_under_way_is_refused_and_not_the_session(relayed: OpenEngine) -> None:
     it = await relayed("One.", "Two.")
     session_id = await it.done()
     saying = [asyncio.ensure_future(it.engine.say(session_id, Say(content="on"))) for _ in range(3)]

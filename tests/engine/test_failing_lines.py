@@ -9,7 +9,7 @@ import pytest
 
 from pilothouse.engine import recorder
 from pilothouse_sim.plugin import SimulatedCLIMaker
-from tests.support.engine.harness import housing
+from tests.support.engine.harness import harnesses
 
 
 async def test_lines_that_failed_on_their_way_to_the_journal_come_again(
@@ -24,7 +24,7 @@ async def test_lines_that_failed_on_their_way_to_the_journal_come_again(
         return are_strict(lines)
 
     monkeypatch.setattr(recorder, "are_strict", failing)
-    async with housing(simulated_cli, tmp_path, "relay") as house:
+    async with harnesses(simulated_cli, tmp_path, "relay") as house:
         it = await house("One.")
         session_id = await it.start()
         status = await it.until(session_id, "done")

@@ -44,7 +44,7 @@ from pilothouse.errors import (
 from pilothouse.remote import RemoteEngine
 from pilothouse_sim.plugin import SimulatedCLIMaker
 from pilothouse_sim.scenario import reply, tool
-from tests.support.engine.harness import House, housing
+from tests.support.engine.harness import EngineHarness, harnesses
 from tests.support.http.serving import TOKEN, make_app, served
 from tests.support.waiting import DEADLINE
 
@@ -59,13 +59,13 @@ CHOICE = {
         }
     ]
 }
-Housing = Callable[..., Awaitable[House]]
+Housing = Callable[..., Awaitable[EngineHarness]]
 
 
 @pytest.fixture
 async def inn(simulated_cli: SimulatedCLIMaker, tmp_path: Path) -> AsyncIterator[Housing]:
     """What guests do needs no CLI of the engine's, or any."""
-    async with housing(simulated_cli, tmp_path, "stdio") as make:
+    async with harnesses(simulated_cli, tmp_path, "stdio") as make:
         yield make
 
 
@@ -77,7 +77,7 @@ def short_lease(monkeypatch: pytest.MonkeyPatch) -> None:
 class Guest:
     """A CLI that is not the engine's."""
 
-    def __init__(self, house: House, session_id: str | None = None) -> None:
+    def __init__(self, house: EngineHarness, session_id: str | None = None) -> None:
         self.house = house
         self.session_id = session_id or str(uuid.uuid4())
         self.asks: asyncio.Task[Asked] | None = None
@@ -134,7 +134,7 @@ def thoughtful(
     return thinking, let_go
 
 
-async def elsewhere(it: House, **flags: Any) -> str:
+async def elsewhere(it: EngineHarness, **flags: Any) -> str:
     """A session that another program has made, as the engine here sees it."""
     session_id = await it.done()
     await it.engine.stop(session_id)
@@ -192,7 +192,7 @@ async def test_two_that_ask_the_same_at_once_have_one_question(inn: Housing) -> 
     assert told == [(question.id, allowed)] * 3
 
 
-async def began(it: House, guest: Guest) -> str:
+async def began(it: EngineHarness, guest: Guest) -> str:
     """Wait until the guest's session is there."""
     async with asyncio.timeout(DEADLINE):
         while guest.session_id not in it.engine.sessions:

@@ -7,7 +7,7 @@ import pytest
 from pilothouse.api.requests import Fork, SessionOptions
 from pilothouse.errors import NotNow
 from pilothouse_sim.scenario import Branch, When, gate, reply
-from tests.support.engine.harness import House, Housing
+from tests.support.engine.harness import EngineHarness, OpenEngine
 
 
 def on(words: str, answer: str) -> Branch:
@@ -17,14 +17,14 @@ def on(words: str, answer: str) -> Branch:
 TALK = [on("first", "One."), on("second", "Two."), on("aside", "Aside."), on("more", "More.")]
 
 
-async def forked(it: House, session_id: str, **more: object) -> str:
+async def forked(it: EngineHarness, session_id: str, **more: object) -> str:
     request = Fork(prompt="aside", **more)  # type: ignore[arg-type]  # as the caller gives them
     started = await it.engine.fork(session_id, request)
     await it.until(started.session_id, "done")
     return started.session_id
 
 
-async def test_a_fork_knows_the_conversation_and_leaves_it_as_it_was(house: Housing) -> None:
+async def test_a_fork_knows_the_conversation_and_leaves_it_as_it_was(house: OpenEngine) -> None:
     it = await house(branches=TALK)
     first = await it.done("first", label="port", mode="acceptEdits")
     fork = await forked(it, first)
@@ -38,7 +38,7 @@ async def test_a_fork_knows_the_conversation_and_leaves_it_as_it_was(house: Hous
     assert "aside" not in it.heard()
 
 
-async def test_a_fork_goes_on_after_its_cli_is_gone(house: Housing) -> None:
+async def test_a_fork_goes_on_after_its_cli_is_gone(house: OpenEngine) -> None:
     it = await house(branches=TALK)
     first = await it.done("first")
     fork = await forked(it, first)
@@ -49,7 +49,7 @@ async def test_a_fork_goes_on_after_its_cli_is_gone(house: Housing) -> None:
     assert "aside" in it.heard()
 
 
-async def test_a_fork_can_begin_at_an_earlier_message(house: Housing) -> None:
+async def test_a_fork_can_begin_at_an_earlier_message(house: OpenEngine) -> None:
     it = await house(branches=TALK)
     first = await it.done("first")
     [answer] = [each for each in await it.records(first, "cli") if each["type"] == "assistant"]
@@ -60,7 +60,7 @@ async def test_a_fork_can_begin_at_an_earlier_message(house: Housing) -> None:
     assert "second" not in it.heard()
 
 
-async def test_a_fork_can_have_options_of_its_own(house: Housing) -> None:
+async def test_a_fork_can_have_options_of_its_own(house: OpenEngine) -> None:
     it = await house(branches=TALK)
     first = await it.done("first", mode="acceptEdits")
     fork = await forked(it, first, options=SessionOptions(mode="plan"), label="starboard")
@@ -69,7 +69,7 @@ async def test_a_fork_can_have_options_of_its_own(house: Housing) -> None:
 
 
 @pytest.mark.engines_own
-async def test_the_same_key_forks_once(house: Housing) -> None:
+async def test_the_same_key_forks_once(house: OpenEngine) -> None:
     it = await house(branches=TALK)
     first = await it.done("first")
     request = Fork(prompt="aside", key="k")
@@ -79,7 +79,7 @@ async def test_the_same_key_forks_once(house: Housing) -> None:
     await it.until(fork.session_id, "done")
 
 
-async def test_a_session_without_a_conversation_cannot_be_forked(house: Housing) -> None:
+async def test_a_session_without_a_conversation_cannot_be_forked(house: OpenEngine) -> None:
     it = await house(reply(gate("held"), "One."), strict=False)
     session_id = await it.start()
     with pytest.raises(NotNow, match="wait for its first turn"):

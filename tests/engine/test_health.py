@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.engine.harness import Housing
+from tests.support.engine.harness import OpenEngine
 
 
 @pytest.mark.engines_own
-async def test_health_counts_the_sessions_by_their_state(house: Housing) -> None:
+async def test_health_counts_the_sessions_by_their_state(house: OpenEngine) -> None:
     it = await house("One.")
     assert (await it.engine.health()).states == {}
     await it.done()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from pilothouse_sim.scenario import gate, reply, text
-from tests.support.engine.harness import Housing
+from tests.support.engine.harness import OpenEngine
 
 
 @pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")
 async def test_what_is_queued_when_the_cli_is_closed_is_run_by_the_next_one(
-    house: Housing,
+    house: OpenEngine,
 ) -> None:
     it = await house(reply(text("One"), gate("held"), text(".")), "Two.", "Three.")
     session_id = await it.start()

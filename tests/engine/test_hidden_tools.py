@@ -12,7 +12,7 @@ import pytest
 from pilothouse.api.answers import Allow
 from pilothouse_sim.plugin import SimulatedCLIMaker
 from pilothouse_sim.scenario import Branch, When, reply
-from tests.support.engine.harness import housing
+from tests.support.engine.harness import harnesses
 from tests.support.hidden_tools import HIDING, guards, hidden
 from tests.support.processes import alive, gone
 
@@ -25,7 +25,7 @@ MORE = Branch(when=When(last_contains="more"), replies=(reply("More."),))
 async def test_a_killed_guard_leaves_no_tool_of_a_session_and_the_session_goes_on(
     simulated_cli: SimulatedCLIMaker, tmp_path: Path, killed: str
 ) -> None:
-    async with housing(simulated_cli, tmp_path, "stdio") as house:
+    async with harnesses(simulated_cli, tmp_path, "stdio") as house:
         it = await house(HIDING, branches=[MORE])
         session_id = await it.start()
         await it.answer(session_id, Allow())

@@ -20,7 +20,7 @@ from pilothouse.errors import (
     UsageError,
 )
 from pilothouse_sim.scenario import gate, reply
-from tests.support.engine.harness import Housing
+from tests.support.engine.harness import OpenEngine
 from tests.support.waiting import DEADLINE
 
 CENT = 0.000001
@@ -30,7 +30,9 @@ CENT = 0.000001
 # Directories
 
 
-async def test_a_directory_that_is_none_is_refused_before_anything_is_kept(house: Housing) -> None:
+async def test_a_directory_that_is_none_is_refused_before_anything_is_kept(
+    house: OpenEngine,
+) -> None:
     it = await house("One.", strict=False)
     (it.cwd / "file").touch()
     for wrong in (str(it.cwd / "missing"), str(it.cwd / "file"), "project", "", "\0"):
@@ -43,7 +45,7 @@ async def test_a_directory_that_is_none_is_refused_before_anything_is_kept(house
 
 @pytest.mark.engines_own
 async def test_only_what_is_below_the_allowed_roots_is_allowed(
-    house: Housing, tmp_path: Path
+    house: OpenEngine, tmp_path: Path
 ) -> None:
     root, outside = tmp_path / "root", tmp_path / "rooted"
     for each in (root / "within", outside):
@@ -63,7 +65,7 @@ async def test_only_what_is_below_the_allowed_roots_is_allowed(
 
 
 @pytest.mark.engines_own
-async def test_the_same_key_starts_one_session(house: Housing) -> None:
+async def test_the_same_key_starts_one_session(house: OpenEngine) -> None:
     it = await house("One.")
     request = Start(prompt="go", cwd=str(it.cwd), key="k")
     first, second = await asyncio.gather(it.engine.start(request), it.engine.start(request))
@@ -82,7 +84,7 @@ async def test_the_same_key_starts_one_session(house: Housing) -> None:
 
 
 @pytest.mark.engines_own
-async def test_the_same_key_says_it_once(house: Housing) -> None:
+async def test_the_same_key_says_it_once(house: OpenEngine) -> None:
     it = await house("One.", "Two.")
     session_id = await it.done()
     request = Say(content="more", key="k")
@@ -95,7 +97,7 @@ async def test_the_same_key_says_it_once(house: Housing) -> None:
 
 
 @pytest.mark.engines_own
-async def test_a_key_is_not_taken_for_another_request(house: Housing) -> None:
+async def test_a_key_is_not_taken_for_another_request(house: OpenEngine) -> None:
     it = await house("One.", "Two.")
     request = Start(prompt="go", cwd=str(it.cwd), key="k")
     session_id = (await it.engine.start(request)).session_id
@@ -109,7 +111,7 @@ async def test_a_key_is_not_taken_for_another_request(house: Housing) -> None:
 
 
 @pytest.mark.engines_own
-async def test_a_request_that_was_refused_has_not_used_its_key(house: Housing) -> None:
+async def test_a_request_that_was_refused_has_not_used_its_key(house: OpenEngine) -> None:
     it = await house("One.")
     missing = it.cwd / "later"
     request = Start(prompt="go", cwd=str(missing), key="k")
@@ -126,7 +128,7 @@ async def test_a_request_that_was_refused_has_not_used_its_key(house: Housing) -
 
 @pytest.mark.engines_own
 async def test_a_session_has_one_writer_also_across_processes(
-    house: Housing, tmp_path: Path
+    house: OpenEngine, tmp_path: Path
 ) -> None:
     shared = str(tmp_path / "run")
     it = await house("One.", "Two.", runtime_dir=shared)
@@ -144,7 +146,7 @@ async def test_a_session_has_one_writer_also_across_processes(
 # Spending
 
 
-async def test_a_session_that_spent_its_cap_gets_no_further_turn(house: Housing) -> None:
+async def test_a_session_that_spent_its_cap_gets_no_further_turn(house: OpenEngine) -> None:
     it = await house("One.", strict=False)
     request = Start(prompt="go", cwd=str(it.cwd), caps=Caps(session_usd=CENT))
     session_id = (await it.engine.start(request)).session_id
@@ -157,7 +159,7 @@ async def test_a_session_that_spent_its_cap_gets_no_further_turn(house: Housing)
 
 
 @pytest.mark.engines_own
-async def test_the_cap_of_the_settings_holds_where_a_session_has_none(house: Housing) -> None:
+async def test_the_cap_of_the_settings_holds_where_a_session_has_none(house: OpenEngine) -> None:
     it = await house("One.", session_cap_usd=CENT)
     session_id = await it.done()
     with pytest.raises(CapReached, match="session_cap_usd"):
@@ -166,7 +168,7 @@ async def test_the_cap_of_the_settings_holds_where_a_session_has_none(house: Hou
 
 @pytest.mark.engines_own
 async def test_a_day_that_spent_its_cap_gets_no_further_turn_even_after_a_restart(
-    house: Housing,
+    house: OpenEngine,
 ) -> None:
     it = await house("One.", day_cap_usd=CENT)
     session_id = await it.done()
@@ -184,7 +186,7 @@ async def test_a_day_that_spent_its_cap_gets_no_further_turn_even_after_a_restar
 
 @pytest.mark.engines_own
 @pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")
-async def test_what_is_queued_begins_no_turn_beyond_the_cap(house: Housing) -> None:
+async def test_what_is_queued_begins_no_turn_beyond_the_cap(house: OpenEngine) -> None:
     it = await house(reply("One", gate("held")), session_cap_usd=CENT)
     session_id = await it.start()
     await it.cli.reached("held")
@@ -197,7 +199,7 @@ async def test_what_is_queued_begins_no_turn_beyond_the_cap(house: Housing) -> N
 
 
 @pytest.mark.engines_own
-async def test_below_the_cap_what_is_queued_runs_after_the_turn(house: Housing) -> None:
+async def test_below_the_cap_what_is_queued_runs_after_the_turn(house: OpenEngine) -> None:
     it = await house(reply("One", gate("held")), "Two.", "Three.", session_cap_usd=1000)
     session_id = await it.start()
     await it.cli.reached("held")
@@ -208,7 +210,7 @@ async def test_below_the_cap_what_is_queued_runs_after_the_turn(house: Housing) 
     assert (status.state, status.result, status.queued) == ("done", "Three.", [])
 
 
-async def test_costs_are_summed_by_turn_session_project_and_day(house: Housing) -> None:
+async def test_costs_are_summed_by_turn_session_project_and_day(house: OpenEngine) -> None:
     it = await house("One.", "Two.")
     session_id = await it.done()
     await it.say(session_id, "more")
@@ -227,7 +229,9 @@ async def test_costs_are_summed_by_turn_session_project_and_day(house: Housing) 
 
 
 @pytest.mark.engines_own
-async def test_what_no_cli_can_be_given_is_refused_before_anything_is_kept(house: Housing) -> None:
+async def test_what_no_cli_can_be_given_is_refused_before_anything_is_kept(
+    house: OpenEngine,
+) -> None:
     it = await house("One.", strict=False)
     impossible: list[dict[str, Any]] = [
         {"max_turns": -5},
@@ -259,7 +263,7 @@ async def test_what_no_cli_can_be_given_is_refused_before_anything_is_kept(house
 
 @pytest.mark.engines_own
 async def test_others_are_served_while_long_options_are_looked_at(
-    house: Housing, monkeypatch: pytest.MonkeyPatch
+    house: OpenEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = await house("One.", strict=False)
     looking, looked = threading.Event(), threading.Event()

@@ -10,7 +10,7 @@ import pytest
 from pilothouse.transport.base import LONGEST_LINE
 from pilothouse_sim.plugin import SimulatedCLIMaker
 from pilothouse_sim.scenario import Branch, When, reply
-from tests.support.engine.harness import housing
+from tests.support.engine.harness import harnesses
 
 LONG = "x" * LONGEST_LINE
 MORE = Branch(when=When(last_contains="more"), replies=(reply("More."),))
@@ -20,7 +20,7 @@ MORE = Branch(when=When(last_contains="more"), replies=(reply("More."),))
 async def test_a_turn_whose_result_is_too_long_ends_and_the_session_goes_on(
     simulated_cli: SimulatedCLIMaker, tmp_path: Path, via: str
 ) -> None:
-    async with housing(simulated_cli, tmp_path, via) as house:
+    async with harnesses(simulated_cli, tmp_path, via) as house:
         it = await house(LONG, branches=[MORE], strict=False)
         session_id = await it.start()
         status = await it.until(session_id, "error")

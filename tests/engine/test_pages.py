@@ -16,7 +16,7 @@ from pilothouse.engine.engine import SessionEngine
 from pilothouse.errors import UnknownQuestion
 from pilothouse.journal.contract import Changes, CostRow, Draft
 from pilothouse.journal.sqlite import SqliteJournal
-from tests.support.engine.harness import Housing
+from tests.support.engine.harness import OpenEngine
 from tests.support.http.serving import calling, make_app
 
 pytestmark = pytest.mark.engines_own
@@ -51,7 +51,9 @@ async def every(engine: SessionEngine, **chosen: Any) -> list[str]:
     return found
 
 
-async def test_the_newest_questions_come_first_and_the_others_page_by_page(house: Housing) -> None:
+async def test_the_newest_questions_come_first_and_the_others_page_by_page(
+    house: OpenEngine,
+) -> None:
     it = await house()
     ids = await gather(it.engine, 2500)
     assert [each.id for each in await it.engine.questions(state="any")] == ids[-500:]
@@ -63,14 +65,14 @@ async def test_the_newest_questions_come_first_and_the_others_page_by_page(house
     assert await every(it.engine, state="expired", limit=300, session_id="old") == ids[2::3]
 
 
-async def test_a_page_begins_at_a_question_that_no_longer_fits(house: Housing) -> None:
+async def test_a_page_begins_at_a_question_that_no_longer_fits(house: OpenEngine) -> None:
     it = await house()
     ids = await gather(it.engine, 12)
     found = await it.engine.questions(state="expired", limit=2, before=ids[9])
     assert [each.id for each in found] == [ids[5], ids[8]]
 
 
-async def test_a_question_that_cannot_be_read_hides_no_other(house: Housing) -> None:
+async def test_a_question_that_cannot_be_read_hides_no_other(house: OpenEngine) -> None:
     it = await house()
     ids = await gather(it.engine, 30)
     await it.engine.aclose()
@@ -85,7 +87,7 @@ async def test_a_question_that_cannot_be_read_hides_no_other(house: Housing) -> 
 
 
 async def test_before_the_first_question_there_is_none_and_before_no_question_neither(
-    house: Housing,
+    house: OpenEngine,
 ) -> None:
     it = await house()
     ids = await gather(it.engine, 3)
@@ -96,7 +98,7 @@ async def test_before_the_first_question_there_is_none_and_before_no_question_ne
         await it.engine.questions(state="any", before="q-none")
 
 
-async def test_ten_thousand_questions_are_no_huge_answer(house: Housing) -> None:
+async def test_ten_thousand_questions_are_no_huge_answer(house: OpenEngine) -> None:
     it = await house()
     ids = await gather(it.engine, 10_000)
     async with calling(make_app(it.engine)) as http:
@@ -114,7 +116,7 @@ async def refused(http: httpx.AsyncClient, *queries: str) -> None:
         assert (query, answer.status_code) == (query, 422)
 
 
-async def test_questions_that_take_an_answer_come_in_pages_too(house: Housing) -> None:
+async def test_questions_that_take_an_answer_come_in_pages_too(house: OpenEngine) -> None:
     it = await house()
     asks = [
         Ask(
@@ -141,7 +143,7 @@ async def spend(engine: SessionEngine, turns: int) -> None:
         await engine.journal.post([Draft("old", "noise", 0, b"1")], Changes(costs=[row])).committed
 
 
-async def test_costs_come_in_pages_and_their_sum_is_of_all(house: Housing) -> None:
+async def test_costs_come_in_pages_and_their_sum_is_of_all(house: OpenEngine) -> None:
     it = await house()
     await spend(it.engine, 7)
     whole = await it.engine.cost("turn")
@@ -153,7 +155,7 @@ async def test_costs_come_in_pages_and_their_sum_is_of_all(house: Housing) -> No
     assert (await it.engine.cost("turn", before="none")).lines == []
 
 
-async def test_a_dry_run_lists_no_more_than_a_thousand(house: Housing) -> None:
+async def test_a_dry_run_lists_no_more_than_a_thousand(house: OpenEngine) -> None:
     it = await house()
     ids = await gather(it.engine, 1200)
     ran = await it.engine.policy_dry_run('[[rule]]\ntool = "Bash"\naction = "deny"\n')

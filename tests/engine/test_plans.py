@@ -19,7 +19,7 @@ from pilothouse.api.questions import Question
 from pilothouse.engine.session import Session
 from pilothouse.errors import AnswerRefused, BypassNotAllowed, NotNow, QuestionSettled
 from pilothouse_sim.scenario import Branch, Reply, When, reply, tool
-from tests.support.engine.harness import House, Housing
+from tests.support.engine.harness import EngineHarness, OpenEngine
 
 PLAN = "# Plan\n\n1. Look\n2. Leap\n"
 WRITE_PLAN = reply(tool("Write", file_path="{{plan_file}}", content=PLAN))
@@ -28,8 +28,8 @@ WRITE_NOTE = reply(tool("Write", file_path="{{cwd}}/note.txt", content="noted"))
 
 
 async def planned(
-    house: Housing, *after: Reply | str, leave: Reply = EXIT, **more: Any
-) -> tuple[House, Question]:
+    house: OpenEngine, *after: Reply | str, leave: Reply = EXIT, **more: Any
+) -> tuple[EngineHarness, Question]:
     """A session that asks about its plan."""
     it = await house(WRITE_PLAN, leave, *after, **more)
     session_id = await it.start("plan it", mode="plan")
@@ -43,7 +43,7 @@ def implementing(*replies: Reply | str) -> list[Branch]:
 
 
 @pytest.mark.shown_of_the_real
-async def test_a_plan_is_shown_with_every_way_out_of_it(house: Housing) -> None:
+async def test_a_plan_is_shown_with_every_way_out_of_it(house: OpenEngine) -> None:
     it, question = await planned(house, "As you like.")
     assert (question.kind, question.plan, question.title) == (
         "plan",
@@ -67,7 +67,7 @@ async def test_a_plan_is_shown_with_every_way_out_of_it(house: Housing) -> None:
 
 
 async def test_an_approved_plan_is_implemented_without_a_question_about_edits(
-    house: Housing,
+    house: OpenEngine,
 ) -> None:
     it, question = await planned(house, WRITE_NOTE, "Leapt.")
     await it.engine.answer(question.id, ApprovePlan(mode="acceptEdits"))
@@ -79,7 +79,7 @@ async def test_an_approved_plan_is_implemented_without_a_question_about_edits(
 
 
 async def test_an_approved_plan_is_implemented_with_a_question_about_each_edit(
-    house: Housing,
+    house: OpenEngine,
 ) -> None:
     it, question = await planned(house, WRITE_NOTE, "Leapt.")
     await it.engine.answer(question.id, ApprovePlan(mode="default"))
@@ -89,7 +89,7 @@ async def test_an_approved_plan_is_implemented_with_a_question_about_each_edit(
 
 
 @pytest.mark.shown_of_the_real
-async def test_the_model_works_by_the_plan_as_it_was_edited(house: Housing) -> None:
+async def test_the_model_works_by_the_plan_as_it_was_edited(house: OpenEngine) -> None:
     it, question = await planned(house, "Leapt.")
     edited = "# Plan\n\n1. Look twice\n"
     await it.engine.answer(question.id, ApprovePlan(mode="acceptEdits", plan=edited))
@@ -99,7 +99,7 @@ async def test_the_model_works_by_the_plan_as_it_was_edited(house: Housing) -> N
 
 
 @pytest.mark.shown_of_the_real
-async def test_a_plan_to_be_revised_is_asked_about_again(house: Housing) -> None:
+async def test_a_plan_to_be_revised_is_asked_about_again(house: OpenEngine) -> None:
     it, question = await planned(house, EXIT, "Leapt.")
     await it.engine.answer(question.id, RevisePlan(feedback="Look twice, please."))
     again = await it.answer(question.session_id, ApprovePlan(mode="acceptEdits"))
@@ -115,7 +115,7 @@ PIXEL = (
 )
 
 
-async def test_the_images_of_the_feedback_follow_as_a_message(house: Housing) -> None:
+async def test_the_images_of_the_feedback_follow_as_a_message(house: OpenEngine) -> None:
     it, question = await planned(house, "I see.", "I see it now.", strict=False)
     source = {"type": "base64", "media_type": "image/png", "data": PIXEL}
     feedback = RevisePlan(feedback="Like this.", images=[{"type": "image", "source": source}])
@@ -128,7 +128,7 @@ async def test_the_images_of_the_feedback_follow_as_a_message(house: Housing) ->
 
 
 @pytest.mark.shown_of_the_real
-async def test_a_rejected_plan_leaves_the_session_in_plan_mode(house: Housing) -> None:
+async def test_a_rejected_plan_leaves_the_session_in_plan_mode(house: OpenEngine) -> None:
     it, question = await planned(house, "As you like.")
     await it.engine.answer(question.id, RejectPlan(reason="We stay ashore."))
     status = await it.until(question.session_id, "done")
@@ -137,7 +137,7 @@ async def test_a_rejected_plan_leaves_the_session_in_plan_mode(house: Housing) -
 
 
 @pytest.mark.shown_of_the_real
-async def test_a_plan_rejected_for_good_ends_the_turn(house: Housing) -> None:
+async def test_a_plan_rejected_for_good_ends_the_turn(house: OpenEngine) -> None:
     it, question = await planned(house, "Here again.")
     await it.engine.answer(question.id, RejectPlan(reason="Enough.", stop=True))
     assert (await it.until(question.session_id, "interrupted")).mode == "plan"
@@ -145,7 +145,7 @@ async def test_a_plan_rejected_for_good_ends_the_turn(house: Housing) -> None:
     assert (await it.until(question.session_id, "done")).result == "Here again."
 
 
-async def test_a_session_that_knows_only_the_plan_implements_it(house: Housing) -> None:
+async def test_a_session_that_knows_only_the_plan_implements_it(house: OpenEngine) -> None:
     it, question = await planned(house, branches=implementing(WRITE_NOTE, "Leapt."))
     answered = await it.engine.answer(question.id, ClearContext())
     new = answered.new_session_id
@@ -167,7 +167,7 @@ async def test_a_session_that_knows_only_the_plan_implements_it(house: Housing) 
 
 
 @pytest.mark.shown_of_the_real
-async def test_a_cleared_context_takes_the_plan_as_it_was_edited(house: Housing) -> None:
+async def test_a_cleared_context_takes_the_plan_as_it_was_edited(house: OpenEngine) -> None:
     it, question = await planned(house, branches=implementing("Leapt."))
     edited = "# Plan\n\n1. Look twice\n"
     answered = await it.engine.answer(question.id, ClearContext(plan=edited))
@@ -177,7 +177,9 @@ async def test_a_cleared_context_takes_the_plan_as_it_was_edited(house: Housing)
 
 
 @pytest.mark.engines_own
-async def test_a_context_is_cleared_once_however_often_it_is_asked_at_once(house: Housing) -> None:
+async def test_a_context_is_cleared_once_however_often_it_is_asked_at_once(
+    house: OpenEngine,
+) -> None:
     it, question = await planned(house, branches=implementing("Leapt."))
     both = await asyncio.gather(*(it.engine.answer(question.id, ClearContext()) for _ in range(2)))
     assert len({each.new_session_id for each in both}) == 1
@@ -188,7 +190,7 @@ async def test_a_context_is_cleared_once_however_often_it_is_asked_at_once(house
 
 @pytest.mark.shown_of_the_real
 async def test_a_plan_that_was_handed_on_when_the_engine_died_is_implemented(
-    relayed: Housing, monkeypatch: pytest.MonkeyPatch
+    relayed: OpenEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it, question = await planned(relayed, branches=implementing("Leapt."))
 
@@ -210,7 +212,7 @@ async def test_a_plan_that_was_handed_on_when_the_engine_died_is_implemented(
 
 
 @pytest.mark.shown_of_the_real
-async def test_without_a_plan_it_is_a_plain_yes_or_no(house: Housing) -> None:
+async def test_without_a_plan_it_is_a_plain_yes_or_no(house: OpenEngine) -> None:
     it = await house(EXIT, "As you like.")
     session_id = await it.start("plan it", mode="plan")
     question = await it.asked(session_id)
@@ -227,7 +229,7 @@ async def test_without_a_plan_it_is_a_plain_yes_or_no(house: Housing) -> None:
 
 
 @pytest.mark.shown_of_the_real
-async def test_a_yes_without_a_plan_leaves_plan_mode(house: Housing) -> None:
+async def test_a_yes_without_a_plan_leaves_plan_mode(house: OpenEngine) -> None:
     it = await house(EXIT, "On we go.")
     session_id = await it.start("plan it", mode="plan")
     await it.answer(session_id, Allow())
@@ -236,7 +238,7 @@ async def test_a_yes_without_a_plan_leaves_plan_mode(house: Housing) -> None:
 
 @pytest.mark.newest_cli("2.1.119 has no list_permission_rules")
 async def test_what_a_plan_asks_leave_for_is_shown_and_becomes_rules_of_the_session(
-    house: Housing,
+    house: OpenEngine,
 ) -> None:
     asks = reply(tool("ExitPlanMode", allowedPrompts=[{"tool": "Bash", "prompt": "run tests"}]))
     it, question = await planned(house, "Leapt.", leave=asks)
@@ -248,7 +250,7 @@ async def test_what_a_plan_asks_leave_for_is_shown_and_becomes_rules_of_the_sess
     assert "Bash(prompt: run tests)" in str(rules)
 
 
-async def test_a_plan_cannot_lead_to_bypassing_permissions(house: Housing) -> None:
+async def test_a_plan_cannot_lead_to_bypassing_permissions(house: OpenEngine) -> None:
     it, question = await planned(house, "As you like.")
     assert not [way for way in question.ways if "bypass" in str(way)]
     bypassing: list[Any] = [
@@ -264,7 +266,7 @@ async def test_a_plan_cannot_lead_to_bypassing_permissions(house: Housing) -> No
 
 
 @pytest.mark.engines_own
-async def test_a_plan_that_was_decided_takes_no_other_answer(house: Housing) -> None:
+async def test_a_plan_that_was_decided_takes_no_other_answer(house: OpenEngine) -> None:
     it, question = await planned(house, "Leapt.")
     await it.engine.answer(question.id, ApprovePlan(mode="acceptEdits"))
     with pytest.raises(QuestionSettled):

@@ -11,7 +11,7 @@ from pilothouse.api.answers import Allow
 from pilothouse.engine.policy import Rule, parsing, policy
 from pilothouse.errors import PolicyError
 from pilothouse_sim.scenario import reply, tool
-from tests.support.engine.harness import Housing
+from tests.support.engine.harness import OpenEngine
 
 TOUCH = reply(tool("Bash", command="touch made", description="Make it"))
 ALLOW = '[[rule]]\nname = "touching"\ncommand = "touch *"\naction = "allow"\n'
@@ -40,7 +40,7 @@ def rules(tmp_path: Path) -> Rules:
 
 
 async def test_what_a_rule_allows_runs_and_is_in_the_journal_with_the_rule(
-    house: Housing, rules: Rules
+    house: OpenEngine, rules: Rules
 ) -> None:
     rules.write(ALLOW)
     it = await house(TOUCH, "Made.", policy_file=str(rules))
@@ -60,7 +60,7 @@ async def test_what_a_rule_allows_runs_and_is_in_the_journal_with_the_rule(
 
 
 async def test_what_a_rule_denies_does_not_run_and_the_model_reads_why(
-    house: Housing, rules: Rules
+    house: OpenEngine, rules: Rules
 ) -> None:
     rules.write(DENY)
     it = await house(TOUCH, "Then not.", policy_file=str(rules))
@@ -72,7 +72,7 @@ async def test_what_a_rule_denies_does_not_run_and_the_model_reads_why(
 
 
 @pytest.mark.engines_own
-async def test_a_rule_that_asks_is_named_in_the_question(house: Housing, rules: Rules) -> None:
+async def test_a_rule_that_asks_is_named_in_the_question(house: OpenEngine, rules: Rules) -> None:
     rules.write(ASK + ALLOW)
     it = await house(TOUCH, "Made.", policy_file=str(rules))
     session_id = await it.start()
@@ -84,7 +84,7 @@ async def test_a_rule_that_asks_is_named_in_the_question(house: Housing, rules: 
 
 
 @pytest.mark.engines_own
-async def test_a_rule_may_speak_of_labels_and_modes(house: Housing, rules: Rules) -> None:
+async def test_a_rule_may_speak_of_labels_and_modes(house: OpenEngine, rules: Rules) -> None:
     rules.write(ALLOW + 'label = "ci-*"\nmode = "default"\n')
     it = await house(TOUCH, "Made.", policy_file=str(rules))
     await it.done(label="ci-7")
@@ -93,7 +93,7 @@ async def test_a_rule_may_speak_of_labels_and_modes(house: Housing, rules: Rules
 
 @pytest.mark.engines_own
 async def test_changed_rules_hold_at_once_and_bad_ones_leave_the_last_good(
-    house: Housing, rules: Rules
+    house: OpenEngine, rules: Rules
 ) -> None:
     rules.write(DENY)
     it = await house(TOUCH, "Then not.", TOUCH, "Made.", TOUCH, "Again.", policy_file=str(rules))
@@ -115,7 +115,7 @@ async def test_changed_rules_hold_at_once_and_bad_ones_leave_the_last_good(
 
 
 @pytest.mark.engines_own
-async def test_a_dry_run_lists_what_would_have_been_decided_otherwise(house: Housing) -> None:
+async def test_a_dry_run_lists_what_would_have_been_decided_otherwise(house: OpenEngine) -> None:
     it = await house(TOUCH, "Made.")
     session_id = await it.start()
     question = await it.answer(session_id, Allow())
@@ -134,7 +134,7 @@ async def test_a_dry_run_lists_what_would_have_been_decided_otherwise(house: Hou
 
 @pytest.mark.engines_own
 async def test_a_dry_run_knows_the_same_home_and_reads_beside_the_loop(
-    house: Housing, monkeypatch: pytest.MonkeyPatch
+    house: OpenEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = await house(TOUCH, "Made.")
     session_id = await it.start()

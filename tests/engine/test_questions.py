@@ -9,7 +9,7 @@ import pytest
 from pilothouse.api.answers import Allow, Deny, Skip
 from pilothouse.errors import AnswerRefused, QuestionSettled, UnknownQuestion
 from pilothouse_sim.scenario import ToolCall, reply, tool
-from tests.support.engine.harness import Housing
+from tests.support.engine.harness import OpenEngine
 
 
 def bash(command: str) -> ToolCall:
@@ -19,7 +19,7 @@ def bash(command: str) -> ToolCall:
 TOUCH = reply(bash("touch made"))
 
 
-async def test_an_allowed_tool_runs(house: Housing) -> None:
+async def test_an_allowed_tool_runs(house: OpenEngine) -> None:
     it = await house(TOUCH, "Made.")
     session_id = await it.start()
     question = await it.asked(session_id)
@@ -38,7 +38,7 @@ async def test_an_allowed_tool_runs(house: Housing) -> None:
 
 
 @pytest.mark.shown_of_the_real
-async def test_a_tool_runs_with_the_input_it_was_allowed_with(house: Housing) -> None:
+async def test_a_tool_runs_with_the_input_it_was_allowed_with(house: OpenEngine) -> None:
     it = await house(TOUCH, "Made.")
     session_id = await it.start()
     question = await it.asked(session_id)
@@ -50,7 +50,7 @@ async def test_a_tool_runs_with_the_input_it_was_allowed_with(house: Housing) ->
 
 
 @pytest.mark.shown_of_the_real
-async def test_what_is_always_allowed_is_not_asked_again_in_the_session(house: Housing) -> None:
+async def test_what_is_always_allowed_is_not_asked_again_in_the_session(house: OpenEngine) -> None:
     it = await house(TOUCH, TOUCH, "Made.")
     session_id = await it.start()
     await it.answer(session_id, Allow(always=True))
@@ -60,7 +60,7 @@ async def test_what_is_always_allowed_is_not_asked_again_in_the_session(house: H
 
 
 @pytest.mark.newest_cli("2.1.119 asks before it writes to a path, whatever the rules say")
-async def test_what_is_always_allowed_in_a_file_is_written_there(house: Housing) -> None:
+async def test_what_is_always_allowed_in_a_file_is_written_there(house: OpenEngine) -> None:
     it = await house(TOUCH, "Made.", TOUCH, "Made again.")
     session_id = await it.start()
     question = await it.asked(session_id)
@@ -77,7 +77,7 @@ async def test_what_is_always_allowed_in_a_file_is_written_there(house: Housing)
 
 
 @pytest.mark.shown_of_the_real
-async def test_the_model_reads_why_a_tool_was_denied(house: Housing) -> None:
+async def test_the_model_reads_why_a_tool_was_denied(house: OpenEngine) -> None:
     it = await house(TOUCH, "Then not.")
     session_id = await it.start()
     await it.answer(session_id, Deny(reason="Not on a Sunday."))
@@ -89,7 +89,7 @@ async def test_the_model_reads_why_a_tool_was_denied(house: Housing) -> None:
 
 
 @pytest.mark.shown_of_the_real
-async def test_a_denial_that_stops_ends_the_turn_and_not_the_session(house: Housing) -> None:
+async def test_a_denial_that_stops_ends_the_turn_and_not_the_session(house: OpenEngine) -> None:
     it = await house(TOUCH, "Here again.")
     session_id = await it.start()
     await it.answer(session_id, Deny(reason="Stop that.", stop=True))
@@ -101,7 +101,7 @@ async def test_a_denial_that_stops_ends_the_turn_and_not_the_session(house: Hous
 
 
 @pytest.mark.shown_of_the_real
-async def test_two_questions_open_at_once_are_answered_in_any_order(house: Housing) -> None:
+async def test_two_questions_open_at_once_are_answered_in_any_order(house: OpenEngine) -> None:
     outside = [f"{{{{home}}}}/{name}.txt" for name in ("port", "starboard")]
     it = await house(reply(*(tool("Read", file_path=path) for path in outside)), "One of them.")
     for name in ("port", "starboard"):
@@ -128,7 +128,7 @@ async def test_two_questions_open_at_once_are_answered_in_any_order(house: Housi
 
 
 @pytest.mark.engines_own
-async def test_the_same_answer_again_is_no_second_one(house: Housing) -> None:
+async def test_the_same_answer_again_is_no_second_one(house: OpenEngine) -> None:
     it = await house(TOUCH, "Made.")
     session_id = await it.start()
     question = await it.answer(session_id, Allow())
@@ -140,7 +140,7 @@ async def test_the_same_answer_again_is_no_second_one(house: Housing) -> None:
 
 
 @pytest.mark.engines_own
-async def test_another_answer_comes_too_late(house: Housing) -> None:
+async def test_another_answer_comes_too_late(house: OpenEngine) -> None:
     it = await house(TOUCH, "Made.")
     session_id = await it.start()
     question = await it.asked(session_id)
@@ -153,7 +153,7 @@ async def test_another_answer_comes_too_late(house: Housing) -> None:
 
 
 @pytest.mark.engines_own
-async def test_a_question_nobody_asked_is_unknown(house: Housing) -> None:
+async def test_a_question_nobody_asked_is_unknown(house: OpenEngine) -> None:
     it = await house("Hello.", strict=False)
     for verb in (it.engine.question, lambda name: it.engine.answer(name, Allow())):
         with pytest.raises(UnknownQuestion, match="there is no question nothing"):
@@ -162,7 +162,7 @@ async def test_a_question_nobody_asked_is_unknown(house: Housing) -> None:
 
 @pytest.mark.engines_own
 async def test_an_answer_of_another_kind_changes_nothing_and_names_those_that_fit(
-    house: Housing,
+    house: OpenEngine,
 ) -> None:
     it = await house(TOUCH, "Made.")
     session_id = await it.start()
@@ -178,7 +178,7 @@ async def test_an_answer_of_another_kind_changes_nothing_and_names_those_that_fi
 
 
 @pytest.mark.shown_of_the_real
-async def test_a_question_is_withdrawn_when_the_cli_no_longer_asks(house: Housing) -> None:
+async def test_a_question_is_withdrawn_when_the_cli_no_longer_asks(house: OpenEngine) -> None:
     it = await house(TOUCH, "Here again.")
     session_id = await it.start()
     question = await it.asked(session_id)
@@ -196,7 +196,9 @@ async def test_a_question_is_withdrawn_when_the_cli_no_longer_asks(house: Housin
 
 
 @pytest.mark.shown_of_the_real
-async def test_a_question_expires_and_the_model_reads_that_nobody_answered(house: Housing) -> None:
+async def test_a_question_expires_and_the_model_reads_that_nobody_answered(
+    house: OpenEngine,
+) -> None:
     it = await house(TOUCH, "Then not.", permission_timeout_ms=50)
     session_id = await it.start()
     status = await it.until(session_id, "done")
@@ -210,7 +212,7 @@ async def test_a_question_expires_and_the_model_reads_that_nobody_answered(house
 
 
 @pytest.mark.engines_own
-async def test_without_a_timeout_a_question_says_that_it_never_expires(house: Housing) -> None:
+async def test_without_a_timeout_a_question_says_that_it_never_expires(house: OpenEngine) -> None:
     it = await house(TOUCH, "Made.", permission_timeout_ms=0)
     session_id = await it.start()
     question = await it.answer(session_id, Allow())

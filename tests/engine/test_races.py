@@ -10,7 +10,7 @@ from pilothouse.api.answers import Allow, Deny
 from pilothouse.api.requests import Fork, Say
 from pilothouse.engine import session
 from pilothouse_sim.scenario import Branch, Reply, When, gate, reply, tool
-from tests.support.engine.harness import Housing
+from tests.support.engine.harness import OpenEngine
 from tests.support.waiting import DEADLINE
 
 TOUCH = reply(tool("Bash", command="touch made", description="Make it"))
@@ -23,7 +23,7 @@ def on(words: str, *replies: Reply | str) -> Branch:
 
 @pytest.mark.engines_own
 async def test_messages_that_come_at_once_to_a_session_at_rest_start_one_cli(
-    house: Housing,
+    house: OpenEngine,
 ) -> None:
     later = [on(words, "So.", "So.", "So.") for words in ("third", "second")]
     it = await house("One.", branches=later)
@@ -38,7 +38,7 @@ async def test_messages_that_come_at_once_to_a_session_at_rest_start_one_cli(
     assert it.heard().count("second") == it.heard().count("third") == 1
 
 
-async def test_a_message_while_the_cli_goes_is_said_to_the_next_one(house: Housing) -> None:
+async def test_a_message_while_the_cli_goes_is_said_to_the_next_one(house: OpenEngine) -> None:
     it = await house("One.", "Two.")
     session_id = await it.done()
     _, said = await asyncio.gather(
@@ -50,7 +50,7 @@ async def test_a_message_while_the_cli_goes_is_said_to_the_next_one(house: Housi
 
 
 async def test_a_turn_is_interrupted_while_its_cli_starts(
-    house: Housing, monkeypatch: pytest.MonkeyPatch
+    house: OpenEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # On a machine with much else to do a start takes longer than a person would wait.
     monkeypatch.setattr(session, "START_WITHIN_S", DEADLINE)
@@ -63,7 +63,7 @@ async def test_a_turn_is_interrupted_while_its_cli_starts(
 
 
 @pytest.mark.engines_own
-async def test_answers_that_come_at_once_are_one_and_a_refusal(house: Housing) -> None:
+async def test_answers_that_come_at_once_are_one_and_a_refusal(house: OpenEngine) -> None:
     it = await house(TOUCH, "So be it.")
     session_id = await it.start()
     question = await it.asked(session_id)
@@ -76,7 +76,9 @@ async def test_answers_that_come_at_once_are_one_and_a_refusal(house: Housing) -
     assert (it.cwd / "made").exists()
 
 
-async def test_a_mode_that_the_model_left_is_set_again_for_the_next_start(house: Housing) -> None:
+async def test_a_mode_that_the_model_left_is_set_again_for_the_next_start(
+    house: OpenEngine,
+) -> None:
     it = await house(reply(tool("EnterPlanMode")), "Planning.", "Here again.")
     session_id = await it.done(mode="default")
     assert (await it.engine.status(session_id)).mode == "plan"
@@ -88,7 +90,7 @@ async def test_a_mode_that_the_model_left_is_set_again_for_the_next_start(house:
 
 
 @pytest.mark.engines_own
-async def test_a_fork_is_in_the_mode_its_parent_is_in(house: Housing) -> None:
+async def test_a_fork_is_in_the_mode_its_parent_is_in(house: OpenEngine) -> None:
     it = await house(reply(tool("EnterPlanMode")), "Planning.", branches=[on("aside", "Aside.")])
     session_id = await it.done(mode="default")
     fork = await it.engine.fork(session_id, Fork(prompt="aside"))

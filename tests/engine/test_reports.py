@@ -9,7 +9,7 @@ import pytest
 
 from pilothouse.api.answers import Allow, Deny
 from pilothouse_sim.scenario import ApiError, Branch, When, gate, reply, tool
-from tests.support.engine.harness import Housing
+from tests.support.engine.harness import OpenEngine
 from tests.support.real.held import HeldCommand
 from tests.support.waiting import DEADLINE
 
@@ -17,7 +17,7 @@ TOUCH = reply(tool("Bash", command="touch made", description="Make it"))
 
 
 @pytest.mark.shown_of_the_real
-async def test_a_status_tells_what_a_session_waits_on(house: Housing) -> None:
+async def test_a_status_tells_what_a_session_waits_on(house: OpenEngine) -> None:
     async with HeldCommand().serving() as held:
         it = await house(reply("One", gate("model"), held.call), "Two.")
         session_id = await it.start()
@@ -43,7 +43,7 @@ async def test_a_status_tells_what_a_session_waits_on(house: Housing) -> None:
     assert [(each.name, each.state) for each in status.recent_tools] == [("Bash", "completed")]
 
 
-async def test_a_status_counts_turns_tokens_and_dollars(house: Housing) -> None:
+async def test_a_status_counts_turns_tokens_and_dollars(house: OpenEngine) -> None:
     it = await house("One.", "Two.")
     session_id = await it.done()
     first = await it.engine.status(session_id)
@@ -59,7 +59,7 @@ async def test_a_status_counts_turns_tokens_and_dollars(house: Housing) -> None:
 
 
 @pytest.mark.shown_of_the_real
-async def test_a_status_has_the_last_lines_of_the_model(house: Housing) -> None:
+async def test_a_status_has_the_last_lines_of_the_model(house: OpenEngine) -> None:
     it = await house("One.\nTwo.", "Three.")
     session_id = await it.done()
     await it.say(session_id, "more")
@@ -70,7 +70,7 @@ async def test_a_status_has_the_last_lines_of_the_model(house: Housing) -> None:
 
 
 @pytest.mark.engines_own
-async def test_a_status_after_a_cursor_has_what_came_since(house: Housing) -> None:
+async def test_a_status_after_a_cursor_has_what_came_since(house: OpenEngine) -> None:
     it = await house(
         "One.\nTwo.", TOUCH, reply("Three.\nFour.", tool("Read", file_path="no")), "So."
     )
@@ -92,7 +92,7 @@ async def test_a_status_after_a_cursor_has_what_came_since(house: Housing) -> No
 
 
 @pytest.mark.engines_own
-async def test_a_status_after_a_cursor_says_whether_lines_were_left_out(house: Housing) -> None:
+async def test_a_status_after_a_cursor_says_whether_lines_were_left_out(house: OpenEngine) -> None:
     it = await house("One.", "Two.\nThree.", event_buffer_size=200)
     session_id = await it.done()
     before = (await it.engine.status(session_id)).cursor
@@ -112,7 +112,7 @@ async def test_a_status_after_a_cursor_says_whether_lines_were_left_out(house: H
 
 @pytest.mark.engines_own
 async def test_a_status_after_a_cursor_says_that_not_everything_was_looked_through(
-    house: Housing,
+    house: OpenEngine,
 ) -> None:
     it = await house("One.", "Two.", "Three.", event_buffer_size=10)
     session_id = await it.done()
@@ -128,7 +128,7 @@ async def test_a_status_after_a_cursor_says_that_not_everything_was_looked_throu
 
 
 @pytest.mark.engines_own
-async def test_a_status_after_a_cursor_has_every_tool_that_ended_since(house: Housing) -> None:
+async def test_a_status_after_a_cursor_has_every_tool_that_ended_since(house: OpenEngine) -> None:
     calls = [tool("Read", file_path=f"{{{{cwd}}}}/{number}.txt") for number in range(12)]
     it = await house(reply(*calls), "Read.", event_buffer_size=100)
     for number in range(12):
@@ -141,7 +141,7 @@ async def test_a_status_after_a_cursor_has_every_tool_that_ended_since(house: Ho
 
 
 @pytest.mark.shown_of_the_real
-async def test_a_status_tells_of_an_api_that_is_tried_again(house: Housing) -> None:
+async def test_a_status_tells_of_an_api_that_is_tried_again(house: OpenEngine) -> None:
     it = await house(ApiError(status=529, headers={"retry-after": "30"}), "Two.", strict=False)
     session_id = await it.start()
     status = await it.when(session_id, lambda status: status.retry is not None)
@@ -155,7 +155,7 @@ async def test_a_status_tells_of_an_api_that_is_tried_again(house: Housing) -> N
 
 @pytest.mark.newest_cli("2.1.119 waits for its subagents")
 async def test_a_subagent_is_told_while_it_works_and_the_cli_goes_on_by_itself(
-    house: Housing,
+    house: OpenEngine,
 ) -> None:
     errand = Branch(when=When(prompt_contains="fetch it"), replies=(reply(gate("away"), "Here."),))
     call = tool(
@@ -173,7 +173,7 @@ async def test_a_subagent_is_told_while_it_works_and_the_cli_goes_on_by_itself(
 
 
 @pytest.mark.engines_own
-async def test_every_entry_reaches_a_watcher_once_and_in_order(house: Housing) -> None:
+async def test_every_entry_reaches_a_watcher_once_and_in_order(house: OpenEngine) -> None:
     it = await house(TOUCH, "Made.")
     seen: list[int] = []
     session_id = await it.start()
@@ -192,7 +192,7 @@ async def test_every_entry_reaches_a_watcher_once_and_in_order(house: Housing) -
 
 
 @pytest.mark.engines_own
-async def test_a_watcher_goes_on_after_its_cursor(house: Housing) -> None:
+async def test_a_watcher_goes_on_after_its_cursor(house: OpenEngine) -> None:
     it = await house("One.", "Two.")
     session_id = await it.done()
     await it.events()
@@ -208,7 +208,7 @@ async def test_a_watcher_goes_on_after_its_cursor(house: Housing) -> None:
 
 
 @pytest.mark.engines_own
-async def test_events_are_read_page_by_page(house: Housing) -> None:
+async def test_events_are_read_page_by_page(house: OpenEngine) -> None:
     it = await house("One.", event_buffer_size=3)
     await it.done()
     await it.events()
@@ -220,7 +220,7 @@ async def test_events_are_read_page_by_page(house: Housing) -> None:
 
 
 @pytest.mark.engines_own
-async def test_the_newest_session_is_the_first_of_the_list(house: Housing) -> None:
+async def test_the_newest_session_is_the_first_of_the_list(house: OpenEngine) -> None:
     branches = [
         Branch(when=When(last_contains=words), replies=(reply("So."), reply("So.")))
         for words in ("first", "second", "third")
@@ -238,7 +238,7 @@ async def test_the_newest_session_is_the_first_of_the_list(house: Housing) -> No
 
 
 @pytest.mark.engines_own
-async def test_an_engine_tells_how_it_is_and_how_it_is_set(house: Housing) -> None:
+async def test_an_engine_tells_how_it_is_and_how_it_is_set(house: OpenEngine) -> None:
     it = await house(TOUCH, "Made.", max_sessions=7)
     session_id = await it.start()
     await it.asked(session_id)

@@ -23,7 +23,7 @@ from pilothouse.relay.refusals import Refusal
 from pilothouse.relay.registry import started_at
 from pilothouse.server.engines import KEY_NAME, SOCKET_NAME
 from pilothouse_sim.scenario import Branch, Reply, When, gate, reply, tool
-from tests.support.engine.harness import House, Housing, opened
+from tests.support.engine.harness import EngineHarness, OpenEngine, opened
 from tests.support.waiting import DEADLINE
 
 TOUCH = reply(tool("Bash", command="echo made >> made", description="Make it"))
@@ -34,18 +34,18 @@ def on(words: str, told: Reply) -> Branch:
     return Branch(when=When(last_contains=words), replies=(told,))
 
 
-async def made(it: House) -> int:
+async def made(it: EngineHarness) -> int:
     """How often the tool has run."""
     return len((it.cwd / "made").read_text().splitlines())
 
 
-async def reopened(it: House, **flags: object) -> None:
+async def reopened(it: EngineHarness, **flags: object) -> None:
     await it.close()
     await it.open(**flags)
 
 
 async def test_a_question_is_open_after_a_restart_and_its_answer_reaches_the_cli(
-    relayed: Housing,
+    relayed: OpenEngine,
 ) -> None:
     it = await relayed(TOUCH, "Made.")
     session_id = await it.start()
@@ -63,7 +63,9 @@ async def test_a_question_is_open_after_a_restart_and_its_answer_reaches_the_cli
         assert len(await it.records(session_id, kind)) == 1
 
 
-async def test_an_answer_that_no_cli_has_heard_is_given_after_the_restart(relayed: Housing) -> None:
+async def test_an_answer_that_no_cli_has_heard_is_given_after_the_restart(
+    relayed: OpenEngine,
+) -> None:
     it = await relayed(TOUCH, "I see.")
     session_id = await it.start()
     question = await it.asked(session_id)
@@ -80,7 +82,7 @@ async def test_an_answer_that_no_cli_has_heard_is_given_after_the_restart(relaye
     assert any("not today" in each for each in it.told())
 
 
-async def test_a_turn_goes_on_while_no_engine_runs(relayed: Housing) -> None:
+async def test_a_turn_goes_on_while_no_engine_runs(relayed: OpenEngine) -> None:
     it = await relayed(SLOW)
     session_id = await it.start()
     await it.cli.reached("middle")
@@ -92,7 +94,9 @@ async def test_a_turn_goes_on_while_no_engine_runs(relayed: Housing) -> None:
     assert (status.result, status.pid, status.turns) == ("Some words.", before.pid, 1)
 
 
-async def test_a_message_to_a_session_that_goes_on_reaches_the_same_cli(relayed: Housing) -> None:
+async def test_a_message_to_a_session_that_goes_on_reaches_the_same_cli(
+    relayed: OpenEngine,
+) -> None:
     it = await relayed("One.", "Two.")
     session_id = await it.done()
     before = await it.engine.status(session_id)
@@ -105,7 +109,7 @@ async def test_a_message_to_a_session_that_goes_on_reaches_the_same_cli(relayed:
 
 @pytest.mark.engines_own
 async def test_a_message_that_was_noted_as_sent_but_never_kept_for_the_cli_is_sent(
-    relayed: Housing,
+    relayed: OpenEngine,
 ) -> None:
     it = await relayed("One.", "Two.")
     session_id = await it.done()
@@ -118,7 +122,7 @@ async def test_a_message_that_was_noted_as_sent_but_never_kept_for_the_cli_is_se
     assert status.result == "Two."
 
 
-async def test_the_end_of_a_cli_is_told_after_the_restart(relayed: Housing) -> None:
+async def test_the_end_of_a_cli_is_told_after_the_restart(relayed: OpenEngine) -> None:
     it = await relayed(SLOW, "Again.")
     session_id = await it.start()
     await it.cli.reached("middle")
@@ -133,7 +137,7 @@ async def test_the_end_of_a_cli_is_told_after_the_restart(relayed: Housing) -> N
 
 
 @pytest.mark.engines_own
-async def test_a_relay_that_is_killed_while_no_engine_runs_is_missed(relayed: Housing) -> None:
+async def test_a_relay_that_is_killed_while_no_engine_runs_is_missed(relayed: OpenEngine) -> None:
     it = await relayed(TOUCH, "One.")
     session_id = await it.start()
     question = await it.asked(session_id)
@@ -150,7 +154,7 @@ async def test_a_relay_that_is_killed_while_no_engine_runs_is_missed(relayed: Ho
 
 @pytest.mark.engines_own
 async def test_what_a_relay_left_when_it_was_ended_is_told_after_the_restart(
-    relayed: Housing,
+    relayed: OpenEngine,
 ) -> None:
     it = await relayed(SLOW, "Again.")
     session_id = await it.start()
@@ -170,7 +174,7 @@ async def test_what_a_relay_left_when_it_was_ended_is_told_after_the_restart(
 
 
 @pytest.mark.engines_own
-async def test_no_other_engine_can_run_a_session_whose_cli_goes_on(relayed: Housing) -> None:
+async def test_no_other_engine_can_run_a_session_whose_cli_goes_on(relayed: OpenEngine) -> None:
     it = await relayed("One.", "Two.")
     session_id = await it.done()
     await it.close()
@@ -182,7 +186,7 @@ async def test_no_other_engine_can_run_a_session_whose_cli_goes_on(relayed: Hous
     assert (await it.when(session_id, lambda status: status.turns == 2)).result == "Two."
 
 
-async def test_stopping_all_ends_what_would_go_on(relayed: Housing) -> None:
+async def test_stopping_all_ends_what_would_go_on(relayed: OpenEngine) -> None:
     branches = [on("first", SLOW), on("second", TOUCH)]
     it = await relayed(branches=branches)
     first = await it.start("first")
@@ -196,7 +200,7 @@ async def test_stopping_all_ends_what_would_go_on(relayed: Housing) -> None:
 
 
 @pytest.mark.engines_own
-async def test_many_sessions_are_found_again_at_once(relayed: Housing) -> None:
+async def test_many_sessions_are_found_again_at_once(relayed: OpenEngine) -> None:
     words = ("north", "east", "south", "west")
     it = await relayed(branches=[on(each, reply("One.")) for each in words])
     names = [await it.start(each) for each in words]
@@ -212,7 +216,7 @@ async def test_many_sessions_are_found_again_at_once(relayed: Housing) -> None:
 
 
 @pytest.mark.engines_own
-async def test_a_cli_that_cannot_be_taken_up_says_why(relayed: Housing) -> None:
+async def test_a_cli_that_cannot_be_taken_up_says_why(relayed: OpenEngine) -> None:
     it = await relayed("One.", allow_bypass=True)
     bypassing = {"permissions": {"defaultMode": "bypassPermissions"}}
     session_id = await it.done(settings=bypassing, env={"IS_SANDBOX": "1"})
@@ -226,7 +230,7 @@ async def test_a_cli_that_cannot_be_taken_up_says_why(relayed: Housing) -> None:
 
 @pytest.mark.engines_own
 async def test_a_relay_that_hangs_is_ended_with_its_cli_and_one_cli_goes_on(
-    relayed: Housing, monkeypatch: pytest.MonkeyPatch
+    relayed: OpenEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ending, "GRACE", 0.1)
     monkeypatch.setattr(relays, "TERM_GRACE", 0.1)
@@ -252,7 +256,7 @@ async def test_a_relay_that_hangs_is_ended_with_its_cli_and_one_cli_goes_on(
 
 @pytest.mark.engines_own
 async def test_no_cli_is_started_while_a_relay_that_was_given_up_lives(
-    relayed: Housing, monkeypatch: pytest.MonkeyPatch
+    relayed: OpenEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(relays, "TERM_GRACE", 0.1)
     monkeypatch.setattr(relays, "KILL_GRACE", 0.1)
@@ -274,7 +278,7 @@ async def test_no_cli_is_started_while_a_relay_that_was_given_up_lives(
 
 @pytest.mark.engines_own
 async def test_a_relay_finds_the_next_server_whatever_login_that_has(
-    relayed: Housing, tmp_path: Path
+    relayed: OpenEngine, tmp_path: Path
 ) -> None:
     it = await relayed("One.", "Two.")
     session_id = await it.done()
@@ -286,7 +290,7 @@ async def test_a_relay_finds_the_next_server_whatever_login_that_has(
 
 
 @pytest.mark.engines_own
-async def test_nonsense_of_one_relay_is_nobody_elses_trouble(relayed: Housing) -> None:
+async def test_nonsense_of_one_relay_is_nobody_elses_trouble(relayed: OpenEngine) -> None:
     it = await relayed(branches=[on("first", reply("One.")), on("second", reply("Two."))])
     session_id = await it.done("first")
     [relay] = it.relays()
@@ -311,7 +315,7 @@ async def test_nonsense_of_one_relay_is_nobody_elses_trouble(relayed: Housing) -
 
 @pytest.mark.engines_own
 async def test_what_is_too_long_for_a_command_line_is_kept_with_the_relay_and_goes_with_it(
-    relayed: Housing,
+    relayed: OpenEngine,
 ) -> None:
     it = await relayed("One.", "Two.")
     prompt = "Be brief. " * 12_000

@@ -6,13 +6,13 @@ import pytest
 
 from pilothouse.api.answers import Allow
 from pilothouse_sim.scenario import reply, tool
-from tests.support.engine.harness import Housing
+from tests.support.engine.harness import OpenEngine
 
 MAKE = reply(tool("Bash", command="touch 'a, (b' made", description="Make it"))
 
 
 @pytest.mark.newest_cli("2.1.119 asks before it writes to a path, whatever the rules say")
-async def test_what_is_always_allowed_is_not_asked_by_the_next_cli(house: Housing) -> None:
+async def test_what_is_always_allowed_is_not_asked_by_the_next_cli(house: OpenEngine) -> None:
     it = await house(MAKE, "Made.", MAKE, "Made again.")
     session_id = await it.start()
     await it.engine.answer((await it.asked(session_id)).id, Allow(always=True))
@@ -28,7 +28,7 @@ async def test_what_is_always_allowed_is_not_asked_by_the_next_cli(house: Housin
 
 @pytest.mark.engines_own
 @pytest.mark.newest_cli("2.1.119 asks before it writes to a path, whatever the rules say")
-async def test_a_rule_that_was_kept_survives_a_restart_of_the_engine(house: Housing) -> None:
+async def test_a_rule_that_was_kept_survives_a_restart_of_the_engine(house: OpenEngine) -> None:
     it = await house(MAKE, "Made.", MAKE, "Made again.")
     session_id = await it.start()
     await it.engine.answer((await it.asked(session_id)).id, Allow(always=True))

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.engine.harness import Housing
+from tests.support.engine.harness import OpenEngine
 from tests.support.engine.mcp_servers import PARROT, server
 from tests.support.processes import showing
 
@@ -45,7 +45,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-async def test_no_command_line_has_a_secret_over_pipes(piped: Housing, temporary: Path) -> None:
+async def test_no_command_line_has_a_secret_over_pipes(piped: OpenEngine, temporary: Path) -> None:
     it = await piped("Hello.")
     session_id = await it.done(**secretive())
     assert showing(SECRET) == []
@@ -59,7 +59,7 @@ async def test_no_command_line_has_a_secret_over_pipes(piped: Housing, temporary
 
 @pytest.mark.engines_own
 async def test_what_a_cli_over_pipes_was_told_goes_with_it_however_it_ends(
-    piped: Housing, temporary: Path
+    piped: OpenEngine, temporary: Path
 ) -> None:
     it = await piped("Hello.")
     session_id = await it.done(**secretive())
@@ -72,7 +72,7 @@ async def test_what_a_cli_over_pipes_was_told_goes_with_it_however_it_ends(
 
 
 async def test_no_command_line_has_a_secret_behind_a_relay(
-    relayed: Housing, temporary: Path
+    relayed: OpenEngine, temporary: Path
 ) -> None:
     it = await relayed("Hello.", "Again.")
     session_id = await it.done(**secretive())
@@ -96,7 +96,7 @@ async def test_no_command_line_has_a_secret_behind_a_relay(
 
 @pytest.mark.engines_own
 async def test_what_a_killed_relay_left_is_removed_at_once_or_at_the_next_start(
-    relayed: Housing,
+    relayed: OpenEngine,
 ) -> None:
     it = await relayed("Hello.", "Again.")
     session_id = await it.done(**secretive())
@@ -118,7 +118,7 @@ async def test_what_a_killed_relay_left_is_removed_at_once_or_at_the_next_start(
 
 @pytest.mark.engines_own
 async def test_what_is_of_no_session_any_more_is_removed_when_a_server_starts(
-    relayed: Housing,
+    relayed: OpenEngine,
 ) -> None:
     """Its journal was set aside, say."""
     it = await relayed("Hello.")
@@ -139,7 +139,7 @@ async def test_what_is_of_no_session_any_more_is_removed_when_a_server_starts(
     assert with_secret(state / "relays") == []
 
 
-async def test_who_reads_or_watches_is_told_names_without_values(house: Housing) -> None:
+async def test_who_reads_or_watches_is_told_names_without_values(house: OpenEngine) -> None:
     it = await house("Hello.", "Again.")
     session_id = await it.done(env={"BOAT_TOKEN": "hush"})
     read = await it.engine.read()

@@ -15,19 +15,19 @@ from pilothouse.api.answers import Allow, ClearContext, Deny
 from pilothouse.api.questions import Question
 from pilothouse.errors import JournalError, NotNow, QuestionSettled
 from tests.support.engine.audit import audit
-from tests.support.engine.played import Stage, quick_folder, staged
+from tests.support.engine.played import EngineStage, quick_folder, staged
 from tests.support.engine.played_cli import PlayedCLI, mark
 from tests.support.waiting import DEADLINE
 
 
 @pytest.fixture
-async def stage() -> AsyncGenerator[Stage]:
+async def stage() -> AsyncGenerator[EngineStage]:
     with quick_folder() as folder:
         async with staged(folder) as stage:
             yield stage
 
 
-async def working(stage: Stage) -> tuple[str, PlayedCLI]:
+async def working(stage: EngineStage) -> tuple[str, PlayedCLI]:
     """A session in a turn, and its CLI."""
     session_id = await stage.start()
     await stage.settle()
@@ -37,7 +37,7 @@ async def working(stage: Stage) -> tuple[str, PlayedCLI]:
     return session_id, cli
 
 
-async def resting(stage: Stage) -> tuple[str, PlayedCLI]:
+async def resting(stage: EngineStage) -> tuple[str, PlayedCLI]:
     session_id, cli = await working(stage)
     cli.end_turn()
     await stage.settle()
@@ -45,7 +45,7 @@ async def resting(stage: Stage) -> tuple[str, PlayedCLI]:
     return session_id, cli
 
 
-async def asks(stage: Stage, kind: str = "tool") -> tuple[Question, PlayedCLI, str]:
+async def asks(stage: EngineStage, kind: str = "tool") -> tuple[Question, PlayedCLI, str]:
     """A question, the CLI that waits for the answer, and its request."""
     _, cli = await working(stage)
     request_id = cli.want(kind)
@@ -53,13 +53,13 @@ async def asks(stage: Stage, kind: str = "tool") -> tuple[Question, PlayedCLI, s
     return stage.questions[0], cli, request_id
 
 
-def alive(stage: Stage, session_id: str) -> PlayedCLI:
+def alive(stage: EngineStage, session_id: str) -> PlayedCLI:
     cli = stage.cli(session_id)
     assert cli is not None
     return cli
 
 
-async def settled(stage: Stage, *tasks: asyncio.Task[Any]) -> list[Any]:
+async def settled(stage: EngineStage, *tasks: asyncio.Task[Any]) -> list[Any]:
     """What came of each, refusals too, once everything has come to rest."""
     await stage.settle()
     await audit(stage)
@@ -78,7 +78,7 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0)
 
 
-def break_journal(stage: Stage) -> None:
+def break_journal(stage: EngineStage) -> None:
     def append(_: Sequence[Any]) -> None:
         raise sqlite3.OperationalError("database or disk is full")
 
@@ -87,7 +87,7 @@ def break_journal(stage: Stage) -> None:
 
 
 @contextmanager
-def commits_held(stage: Stage) -> Iterator[None]:
+def commits_held(stage: EngineStage) -> Iterator[None]:
     """Nothing is committed in here, as on a disk that is slow."""
     journal: Any = stage.engine.journal
     commit, go = journal._writer._commit, threading.Event()
@@ -108,7 +108,7 @@ def commits_held(stage: Stage) -> Iterator[None]:
 
 @pytest.mark.parametrize("delay", range(6))
 async def test_an_answer_and_a_withdrawal_at_once_close_the_question_once(
-    stage: Stage, delay: int
+    stage: EngineStage, delay: int
 ) -> None:
     question, cli, request_id = await asks(stage)
     answer = stage.call(stage.answer(question.id, Deny(reason=mark())))
@@ -122,7 +122,7 @@ async def test_an_answer_and_a_withdrawal_at_once_close_the_question_once(
 
 @pytest.mark.parametrize("first", ["answer", "expiry"])
 async def test_an_answer_and_an_expiry_at_once_give_the_cli_one_of_them(
-    stage: Stage, first: str
+    stage: EngineStage, first: str
 ) -> None:
     question, cli, request_id = await asks(stage)
     clock: Any = stage.session(question.session_id).cli.asks
@@ -137,7 +137,7 @@ async def test_an_answer_and_an_expiry_at_once_give_the_cli_one_of_them(
     assert ("expired" in heard) == (first == "expiry")
 
 
-async def test_of_two_answers_in_one_turn_of_the_loop_one_counts(stage: Stage) -> None:
+async def test_of_two_answers_in_one_turn_of_the_loop_one_counts(stage: EngineStage) -> None:
     question, cli, request_id = await asks(stage)
     yes, no = Allow(input={"command": mark()}), Deny(reason=mark())
     told = await settled(
@@ -148,7 +148,7 @@ async def test_of_two_answers_in_one_turn_of_the_loop_one_counts(stage: Stage) -
     assert cli.answers[request_id]["response"]["behavior"] == "allow"
 
 
-async def test_a_caller_that_leaves_does_not_take_its_answer_along(stage: Stage) -> None:
+async def test_a_caller_that_leaves_does_not_take_its_answer_along(stage: EngineStage) -> None:
     question, cli, request_id = await asks(stage)
     answer = stage.call(stage.answer(question.id, Deny(reason=mark())))
     await until(lambda: not stage.questions)
@@ -158,7 +158,7 @@ async def test_a_caller_that_leaves_does_not_take_its_answer_along(stage: Stage)
 
 
 async def test_an_answer_whose_cli_dies_before_it_is_kept_is_told_to_the_session(
-    stage: Stage,
+    stage: EngineStage,
 ) -> None:
     question, cli, _ = await asks(stage)
     with commits_held(stage):
@@ -172,7 +172,7 @@ async def test_an_answer_whose_cli_dies_before_it_is_kept_is_told_to_the_session
 
 
 async def test_an_answer_whose_session_is_stopped_meanwhile_does_not_resume_it(
-    stage: Stage,
+    stage: EngineStage,
 ) -> None:
     question, cli, _ = await asks(stage)
     with commits_held(stage):
@@ -185,7 +185,7 @@ async def test_an_answer_whose_session_is_stopped_meanwhile_does_not_resume_it(
     assert stage.cli(question.session_id) is None
 
 
-async def test_a_decision_that_two_wait_to_give_is_made_once(stage: Stage) -> None:
+async def test_a_decision_that_two_wait_to_give_is_made_once(stage: EngineStage) -> None:
     question, cli, _ = await asks(stage)
     cli.die(signal=9)
     await stage.settle()
@@ -210,7 +210,7 @@ async def test_a_decision_that_two_wait_to_give_is_made_once(stage: Stage) -> No
     assert len(alive(stage, session_id).heard) == 1
 
 
-async def test_the_context_is_cleared_once(stage: Stage) -> None:
+async def test_the_context_is_cleared_once(stage: EngineStage) -> None:
     question, _, _ = await asks(stage, "plan")
     clear = ClearContext(plan=mark())
     told = await settled(stage, *(stage.call(stage.answer(question.id, clear)) for _ in range(2)))
@@ -221,7 +221,7 @@ async def test_the_context_is_cleared_once(stage: Stage) -> None:
     assert len(alive(stage, stage.sessions[-1]).heard) == 1
 
 
-async def test_an_answer_that_cannot_be_kept_never_reaches_the_cli(stage: Stage) -> None:
+async def test_an_answer_that_cannot_be_kept_never_reaches_the_cli(stage: EngineStage) -> None:
     question, cli, request_id = await asks(stage)
     break_journal(stage)
     with pytest.raises(JournalError, match="disk is full"):
@@ -232,7 +232,7 @@ async def test_an_answer_that_cannot_be_kept_never_reaches_the_cli(stage: Stage)
     assert not health.ok
 
 
-async def test_an_engine_whose_journal_failed_still_ends_its_clis(stage: Stage) -> None:
+async def test_an_engine_whose_journal_failed_still_ends_its_clis(stage: EngineStage) -> None:
     _, cli, _ = await asks(stage)
     break_journal(stage)
     with pytest.raises(JournalError):
@@ -252,7 +252,7 @@ async def test_an_engine_whose_journal_failed_still_ends_its_clis(stage: Stage) 
 
 @pytest.mark.parametrize("delay", range(6))
 async def test_a_message_to_a_dying_cli_is_queued_or_resumes_the_session(
-    stage: Stage, delay: int
+    stage: EngineStage, delay: int
 ) -> None:
     session_id, cli = await resting(stage)
     say = stage.call(stage.say(session_id))
@@ -267,7 +267,7 @@ async def test_a_message_to_a_dying_cli_is_queued_or_resumes_the_session(
     assert alive(stage, session_id).heard == [prompt_id, later]
 
 
-async def test_a_cli_that_replaces_a_dead_one_holds_the_session(stage: Stage) -> None:
+async def test_a_cli_that_replaces_a_dead_one_holds_the_session(stage: EngineStage) -> None:
     session_id, cli = await resting(stage)
     say = stage.call(stage.say(session_id))
     await until(lambda: bool(stage.session(session_id).view.queued))
@@ -279,7 +279,7 @@ async def test_a_cli_that_replaces_a_dead_one_holds_the_session(stage: Stage) ->
 
 @pytest.mark.parametrize("delay", range(6))
 async def test_a_message_while_an_idle_cli_is_closed_starts_another(
-    stage: Stage, delay: int
+    stage: EngineStage, delay: int
 ) -> None:
     session_id, cli = await resting(stage)
     stage.session(session_id)._idle_too_long()
@@ -290,7 +290,9 @@ async def test_a_message_while_an_idle_cli_is_closed_starts_another(
 
 
 @pytest.mark.parametrize("delay", range(6))
-async def test_a_message_and_a_stop_at_once_both_come_to_an_end(stage: Stage, delay: int) -> None:
+async def test_a_message_and_a_stop_at_once_both_come_to_an_end(
+    stage: EngineStage, delay: int
+) -> None:
     session_id, _ = await resting(stage)
     say = stage.call(stage.say(session_id))
     await turns_of_the_loop(delay)
@@ -299,7 +301,7 @@ async def test_a_message_and_a_stop_at_once_both_come_to_an_end(stage: Stage, de
     assert stage.session(session_id).has_cli == (stage.cli(session_id) is not None)
 
 
-async def test_a_cli_may_start_while_the_end_of_the_last_one_is_awaited(stage: Stage) -> None:
+async def test_a_cli_may_start_while_the_end_of_the_last_one_is_awaited(stage: EngineStage) -> None:
     session_id, _ = await resting(stage)
     session = stage.session(session_id)
     said = session.prompt(mark())
@@ -312,7 +314,7 @@ async def test_a_cli_may_start_while_the_end_of_the_last_one_is_awaited(stage: S
     assert session.has_cli
 
 
-async def test_a_message_is_not_left_to_a_start_that_fails(stage: Stage) -> None:
+async def test_a_message_is_not_left_to_a_start_that_fails(stage: EngineStage) -> None:
     session_id, cli = await resting(stage)
     cli.die(signal=9)
     await stage.settle()
@@ -330,7 +332,7 @@ async def test_a_message_is_not_left_to_a_start_that_fails(stage: Stage) -> None
     assert alive(stage, session_id).heard[-1] == said.id
 
 
-async def test_no_cli_hears_a_message_that_is_not_committed(stage: Stage) -> None:
+async def test_no_cli_hears_a_message_that_is_not_committed(stage: EngineStage) -> None:
     session_id, cli = await working(stage)
     said = [stage.call(stage.say(session_id))]
     while not said[0].done():
@@ -341,7 +343,7 @@ async def test_no_cli_hears_a_message_that_is_not_committed(stage: Stage) -> Non
 
 
 @pytest.mark.parametrize("delay", range(0, 30, 3))
-async def test_stopping_a_session_that_starts_leaves_no_cli(stage: Stage, delay: int) -> None:
+async def test_stopping_a_session_that_starts_leaves_no_cli(stage: EngineStage, delay: int) -> None:
     session_id = await stage.start()
     await turns_of_the_loop(delay)
     (told,) = await settled(stage, stage.call(stage.engine.stop(session_id)))
@@ -351,7 +353,7 @@ async def test_stopping_a_session_that_starts_leaves_no_cli(stage: Stage, delay:
 
 
 @pytest.mark.parametrize("delay", range(0, 30, 3))
-async def test_an_interrupt_reaches_a_cli_that_starts(stage: Stage, delay: int) -> None:
+async def test_an_interrupt_reaches_a_cli_that_starts(stage: EngineStage, delay: int) -> None:
     session_id = await stage.start()
     await turns_of_the_loop(delay)
     (told,) = await settled(stage, stage.call(stage.engine.interrupt(session_id)))
@@ -360,7 +362,7 @@ async def test_an_interrupt_reaches_a_cli_that_starts(stage: Stage, delay: int) 
     assert asked == ["initialize", "interrupt"]
 
 
-async def test_a_message_whose_caller_leaves_is_delivered_all_the_same(stage: Stage) -> None:
+async def test_a_message_whose_caller_leaves_is_delivered_all_the_same(stage: EngineStage) -> None:
     session_id, _ = await resting(stage)
     await stage.engine.stop(session_id)
     say = stage.call(stage.say(session_id))
@@ -375,7 +377,7 @@ async def test_a_message_whose_caller_leaves_is_delivered_all_the_same(stage: St
 
 @pytest.mark.parametrize("delay", range(0, 40, 4))
 async def test_an_engine_that_ends_while_a_session_starts_leaves_no_cli(
-    stage: Stage, delay: int
+    stage: EngineStage, delay: int
 ) -> None:
     start = stage.call(stage.start())
     await turns_of_the_loop(delay)
@@ -385,7 +387,7 @@ async def test_an_engine_that_ends_while_a_session_starts_leaves_no_cli(
     assert isinstance(start.exception(), NotNow | JournalError | None)
 
 
-async def test_an_engine_that_ends_takes_no_message(stage: Stage) -> None:
+async def test_an_engine_that_ends_takes_no_message(stage: EngineStage) -> None:
     session_id, _ = await resting(stage)
     closing = asyncio.create_task(stage.engine.aclose())
     await asyncio.sleep(0)
@@ -397,7 +399,7 @@ async def test_an_engine_that_ends_takes_no_message(stage: Stage) -> None:
 # What a CLI refuses, and what cannot be kept
 
 
-async def test_a_mode_that_a_cli_refuses_is_set_by_another_start(stage: Stage) -> None:
+async def test_a_mode_that_a_cli_refuses_is_set_by_another_start(stage: EngineStage) -> None:
     session_id, cli = await resting(stage)
     cli._answers["set_permission_mode"] = "not in place"
     (told,) = await settled(stage, stage.call(stage.engine.set_mode(session_id, "plan")))
@@ -407,7 +409,7 @@ async def test_a_mode_that_a_cli_refuses_is_set_by_another_start(stage: Stage) -
     assert stage.session(session_id).cli.next_mode() == "plan"
 
 
-async def test_no_cli_works_on_once_nothing_can_be_kept(stage: Stage) -> None:
+async def test_no_cli_works_on_once_nothing_can_be_kept(stage: EngineStage) -> None:
     session_id, cli = await working(stage)
     break_journal(stage)
     with pytest.raises(JournalError):

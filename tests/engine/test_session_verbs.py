@@ -10,13 +10,13 @@ from pilothouse.api.answers import Allow
 from pilothouse.api.requests import Fork, Say, Start
 from pilothouse.errors import InvalidOption, UnknownSession
 from pilothouse_sim.scenario import ApiError, Branch, When, gate, reply, tool
-from tests.support.engine.harness import Housing
+from tests.support.engine.harness import OpenEngine
 
 NOTE = reply(tool("Bash", command="echo hello > note.txt", description="Leave a note"))
 NOBODY = "00000000-0000-4000-8000-000000000000"
 
 
-async def test_a_session_starts_asks_and_is_done(house: Housing) -> None:
+async def test_a_session_starts_asks_and_is_done(house: OpenEngine) -> None:
     it = await house(NOTE, "Noted.")
     session_id = await it.start()
     question = await it.asked(session_id)
@@ -28,7 +28,7 @@ async def test_a_session_starts_asks_and_is_done(house: Housing) -> None:
 
 
 @pytest.mark.engines_own
-async def test_a_start_returns_before_there_is_a_cli(house: Housing) -> None:
+async def test_a_start_returns_before_there_is_a_cli(house: OpenEngine) -> None:
     it = await house("One.")
     started = await it.engine.start(Start(prompt="go", cwd=str(it.cwd), label="port"))
     assert (started.state, started.repeated) == ("active", False)
@@ -41,7 +41,7 @@ async def test_a_start_returns_before_there_is_a_cli(house: Housing) -> None:
 
 
 @pytest.mark.shown_of_the_real
-async def test_a_prompt_can_be_blocks_of_content(house: Housing) -> None:
+async def test_a_prompt_can_be_blocks_of_content(house: OpenEngine) -> None:
     it = await house("One.")
     blocks: list[dict[str, Any]] = [
         {"type": "text", "text": "look at the"},
@@ -53,7 +53,7 @@ async def test_a_prompt_can_be_blocks_of_content(house: Housing) -> None:
 
 
 @pytest.mark.shown_of_the_real
-async def test_a_message_goes_to_the_cli_that_is_alive(house: Housing) -> None:
+async def test_a_message_goes_to_the_cli_that_is_alive(house: OpenEngine) -> None:
     it = await house("One.", "Two.")
     session_id = await it.done()
     pid = (await it.engine.status(session_id)).pid
@@ -64,7 +64,7 @@ async def test_a_message_goes_to_the_cli_that_is_alive(house: Housing) -> None:
     assert "One." in it.heard()
 
 
-async def test_a_message_resumes_a_session_whose_cli_is_gone(house: Housing) -> None:
+async def test_a_message_resumes_a_session_whose_cli_is_gone(house: OpenEngine) -> None:
     it = await house("One.", "Two.")
     session_id = await it.done()
     await it.engine.stop(session_id)
@@ -75,7 +75,7 @@ async def test_a_message_resumes_a_session_whose_cli_is_gone(house: Housing) -> 
     assert "One." in it.heard()
 
 
-async def test_a_session_is_resumed_with_its_own_options_and_directory(house: Housing) -> None:
+async def test_a_session_is_resumed_with_its_own_options_and_directory(house: OpenEngine) -> None:
     it = await house("One.", NOTE, "Noted.")
     session_id = await it.done(
         append_system_prompt="You are a lighthouse.",
@@ -94,7 +94,7 @@ async def test_a_session_is_resumed_with_its_own_options_and_directory(house: Ho
 
 
 async def test_a_session_whose_variables_are_no_longer_allowed_takes_no_message(
-    house: Housing,
+    house: OpenEngine,
 ) -> None:
     it = await house("One.")
     await it.close()
@@ -109,7 +109,9 @@ async def test_a_session_whose_variables_are_no_longer_allowed_takes_no_message(
 
 
 @pytest.mark.newest_cli("2.1.119 resumes a cleared conversation with what was cleared")
-async def test_a_conversation_that_was_cleared_is_resumed_where_it_went_on(house: Housing) -> None:
+async def test_a_conversation_that_was_cleared_is_resumed_where_it_went_on(
+    house: OpenEngine,
+) -> None:
     branches = [_on("third", "Three."), _on("second", "Two."), _on("first", "One.")]
     it = await house(branches=branches)
     session_id = await it.done("the first of all")
@@ -129,7 +131,7 @@ async def test_a_conversation_that_was_cleared_is_resumed_where_it_went_on(house
 
 
 @pytest.mark.shown_of_the_real
-async def test_a_turn_that_fails_is_an_error_and_a_message_goes_on(house: Housing) -> None:
+async def test_a_turn_that_fails_is_an_error_and_a_message_goes_on(house: OpenEngine) -> None:
     # As often as a CLI asks before it gives up, at the most.
     failures = [ApiError(status=400, message="No such luck.")] * 6
     it = await house(*failures, branches=[_on("again", "Two.")])
@@ -144,7 +146,7 @@ async def test_a_turn_that_fails_is_an_error_and_a_message_goes_on(house: Housin
 
 
 @pytest.mark.engines_own
-async def test_a_cli_that_cannot_be_started_is_an_error_that_says_why(house: Housing) -> None:
+async def test_a_cli_that_cannot_be_started_is_an_error_that_says_why(house: OpenEngine) -> None:
     it = await house("One.", strict=False)
     session_id = await it.start(flags={"thinking": "no-such-way"})
     status = await it.until(session_id, "error")
@@ -154,7 +156,7 @@ async def test_a_cli_that_cannot_be_started_is_an_error_that_says_why(house: Hou
     assert (await it.engine.health()).live == 0
 
 
-async def test_a_stop_while_the_cli_starts_ends_it(house: Housing) -> None:
+async def test_a_stop_while_the_cli_starts_ends_it(house: OpenEngine) -> None:
     it = await house(reply(gate("held"), "One."), strict=False)
     session_id = await it.start()
     assert (await it.engine.stop(session_id)).was_live
@@ -163,7 +165,7 @@ async def test_a_stop_while_the_cli_starts_ends_it(house: Housing) -> None:
 
 
 @pytest.mark.engines_own
-async def test_every_verb_refuses_a_session_nobody_knows(house: Housing) -> None:
+async def test_every_verb_refuses_a_session_nobody_knows(house: OpenEngine) -> None:
     it = await house("One.", strict=False)
     engine = it.engine
     verbs: list[Any] = [

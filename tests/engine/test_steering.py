@@ -11,14 +11,14 @@ from pilothouse.api.answers import Allow
 from pilothouse.api.requests import Say
 from pilothouse.errors import ControlError, NotNow, UnknownPrompt
 from pilothouse_sim.scenario import gate, reply, tool
-from tests.support.engine.harness import DIALLING, House, Housing
+from tests.support.engine.harness import DIALLING, EngineHarness, OpenEngine
 from tests.support.real.held import HeldCommand
 
 HELD = reply("One", gate("held"), " and two.")
 WRITE = reply(tool("Write", file_path="{{cwd}}/note.txt", content="noted"))
 
 
-async def held(it: House, **options: Any) -> str:
+async def held(it: EngineHarness, **options: Any) -> str:
     """A session in the middle of a turn."""
     session_id = await it.start(**options)
     await it.cli.reached("held")
@@ -31,7 +31,7 @@ async def held(it: House, **options: Any) -> str:
 # Interrupts and the queue
 
 
-async def test_a_turn_is_interrupted_and_the_session_goes_on(house: Housing) -> None:
+async def test_a_turn_is_interrupted_and_the_session_goes_on(house: OpenEngine) -> None:
     it = await house(HELD, "Here again.")
     session_id = await held(it)
     interrupted = await it.engine.interrupt(session_id)
@@ -44,7 +44,7 @@ async def test_a_turn_is_interrupted_and_the_session_goes_on(house: Housing) -> 
 
 
 @pytest.mark.shown_of_the_real
-async def test_an_interrupt_of_an_idle_session_changes_nothing(house: Housing) -> None:
+async def test_an_interrupt_of_an_idle_session_changes_nothing(house: OpenEngine) -> None:
     it = await house("One.")
     session_id = await it.done()
     interrupted = await it.engine.interrupt(session_id)
@@ -54,7 +54,7 @@ async def test_an_interrupt_of_an_idle_session_changes_nothing(house: Housing) -
 
 @pytest.mark.shown_of_the_real
 @pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")
-async def test_what_is_said_during_a_turn_is_queued_and_runs_after(house: Housing) -> None:
+async def test_what_is_said_during_a_turn_is_queued_and_runs_after(house: OpenEngine) -> None:
     it = await house(HELD, "Three.")
     session_id = await held(it)
     said = await it.engine.say(session_id, Say(content="and then?"))
@@ -68,7 +68,7 @@ async def test_what_is_said_during_a_turn_is_queued_and_runs_after(house: Housin
 
 
 @pytest.mark.shown_of_the_real
-async def test_what_is_said_while_a_tool_runs_joins_the_turn(house: Housing) -> None:
+async def test_what_is_said_while_a_tool_runs_joins_the_turn(house: OpenEngine) -> None:
     async with HeldCommand().serving() as command:
         it = await house(reply(command.call), "As you say.")
         session_id = await it.start()
@@ -84,7 +84,7 @@ async def test_what_is_said_while_a_tool_runs_joins_the_turn(house: Housing) -> 
 
 @pytest.mark.shown_of_the_real
 @pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")
-async def test_what_is_queued_can_be_taken_back(house: Housing) -> None:
+async def test_what_is_queued_can_be_taken_back(house: OpenEngine) -> None:
     it = await house(HELD)
     session_id = await held(it)
     prompt_id = await it.say(session_id, "and then?")
@@ -100,7 +100,7 @@ async def test_what_is_queued_can_be_taken_back(house: Housing) -> None:
 
 @pytest.mark.shown_of_the_real
 @pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")
-async def test_an_interrupt_says_what_is_still_queued_and_that_runs(house: Housing) -> None:
+async def test_an_interrupt_says_what_is_still_queued_and_that_runs(house: OpenEngine) -> None:
     it = await house(HELD, "Three.")
     session_id = await held(it)
     prompt_id = await it.say(session_id, "and then?")
@@ -109,7 +109,7 @@ async def test_an_interrupt_says_what_is_still_queued_and_that_runs(house: Housi
     assert (await it.until(session_id, "done")).result == "Three."
 
 
-async def test_a_stopped_session_was_interrupted(house: Housing) -> None:
+async def test_a_stopped_session_was_interrupted(house: OpenEngine) -> None:
     it = await house(HELD)
     session_id = await held(it)
     stopped = await it.engine.stop(session_id)
@@ -124,7 +124,7 @@ async def test_a_stopped_session_was_interrupted(house: Housing) -> None:
 
 
 @pytest.mark.shown_of_the_real
-async def test_the_mode_switches_in_the_middle_of_a_turn(house: Housing) -> None:
+async def test_the_mode_switches_in_the_middle_of_a_turn(house: OpenEngine) -> None:
     it = await house(reply("One", gate("held"), *WRITE.steps), "Noted.")
     session_id = await held(it)
     changed = await it.engine.set_mode(session_id, "acceptEdits")
@@ -136,7 +136,7 @@ async def test_the_mode_switches_in_the_middle_of_a_turn(house: Housing) -> None
     assert await it.engine.questions(state="any") == []
 
 
-async def test_a_mode_that_was_switched_holds_after_the_end_of_its_cli(house: Housing) -> None:
+async def test_a_mode_that_was_switched_holds_after_the_end_of_its_cli(house: OpenEngine) -> None:
     it = await house("One.", WRITE, "Noted.")
     session_id = await it.done()
     await it.engine.set_mode(session_id, "acceptEdits")
@@ -146,7 +146,7 @@ async def test_a_mode_that_was_switched_holds_after_the_end_of_its_cli(house: Ho
     assert (status.mode, status.result) == ("acceptEdits", "Noted.")
 
 
-async def test_a_mode_set_without_a_cli_holds_from_the_next_start(house: Housing) -> None:
+async def test_a_mode_set_without_a_cli_holds_from_the_next_start(house: OpenEngine) -> None:
     it = await house("One.", WRITE, "Noted.")
     session_id = await it.done()
     await it.engine.stop(session_id)
@@ -157,7 +157,7 @@ async def test_a_mode_set_without_a_cli_holds_from_the_next_start(house: Housing
 
 
 @pytest.mark.engines_own
-async def test_a_message_can_bring_its_mode(house: Housing) -> None:
+async def test_a_message_can_bring_its_mode(house: OpenEngine) -> None:
     it = await house("One.", WRITE, "Noted.")
     session_id = await it.done()
     await it.say(session_id, "note it", mode="acceptEdits")
@@ -166,7 +166,7 @@ async def test_a_message_can_bring_its_mode(house: Housing) -> None:
 
 
 @pytest.mark.shown_of_the_real
-async def test_a_question_that_is_open_survives_a_switch_of_the_mode(house: Housing) -> None:
+async def test_a_question_that_is_open_survives_a_switch_of_the_mode(house: OpenEngine) -> None:
     it = await house(WRITE, "Noted.")
     session_id = await it.start()
     question = await it.asked(session_id)
@@ -186,7 +186,7 @@ FORBIDDEN: list[tuple[Any, dict[str, Any]]] = [
 @pytest.mark.newest_cli("2.1.119 refuses without a code, and is restarted")
 @pytest.mark.parametrize(("mode", "settings"), FORBIDDEN)
 async def test_a_mode_that_the_settings_forbid_is_refused_and_the_turn_goes_on(
-    house: Housing, mode: Any, settings: dict[str, Any]
+    house: OpenEngine, mode: Any, settings: dict[str, Any]
 ) -> None:
     it = await house(HELD, allow_bypass=True)
     (it.cli.home / ".claude/settings.json").write_text(json.dumps(settings))
@@ -203,7 +203,7 @@ async def test_a_mode_that_the_settings_forbid_is_refused_and_the_turn_goes_on(
 # Models, thinking, context
 
 
-async def test_the_model_changes_for_the_next_turn_and_every_later_start(house: Housing) -> None:
+async def test_the_model_changes_for_the_next_turn_and_every_later_start(house: OpenEngine) -> None:
     it = await house("One.", "Two.", "Three.")
     session_id = await it.done()
     await it.engine.set_model(session_id, "haiku")
@@ -221,7 +221,7 @@ async def test_the_model_changes_for_the_next_turn_and_every_later_start(house: 
 
 
 @pytest.mark.shown_of_the_real
-async def test_the_thinking_changes_for_the_next_turn(house: Housing) -> None:
+async def test_the_thinking_changes_for_the_next_turn(house: OpenEngine) -> None:
     # A model that thinks as it sees fit has no budget; this one has.
     it = await house("One.", "Two.", "Three.")
     session_id = await it.done(model="claude-sonnet-4-5", max_thinking_tokens=5000)
@@ -239,7 +239,7 @@ async def test_the_thinking_changes_for_the_next_turn(house: Housing) -> None:
 
 
 @pytest.mark.shown_of_the_real
-async def test_a_conversation_is_compacted(house: Housing) -> None:
+async def test_a_conversation_is_compacted(house: OpenEngine) -> None:
     it = await house("One.", "Two.", strict=False)
     session_id = await it.done("a long story")
     await it.engine.compact(session_id, "keep the end")
@@ -251,7 +251,7 @@ async def test_a_conversation_is_compacted(house: Housing) -> None:
 
 
 @pytest.mark.shown_of_the_real
-async def test_there_is_nothing_to_compact_before_the_first_turn(house: Housing) -> None:
+async def test_there_is_nothing_to_compact_before_the_first_turn(house: OpenEngine) -> None:
     it = await house(HELD, strict=False)
     session_id = await it.start()
     with pytest.raises(NotNow, match="nothing to compact"):

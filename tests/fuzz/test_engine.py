@@ -18,7 +18,7 @@ from tests.support.fuzz.findings import MANY, SEED, Failure, Findings, least
 from tests.support.fuzz.hostile_cli import ANSWERS
 from tests.support.fuzz.known import KNOWN
 from tests.support.fuzz.mutation import mutated
-from tests.support.fuzz.stage import play, staged
+from tests.support.fuzz.stage import fuzz_staged, play
 
 TOGETHER = 250
 """Lines of one play."""
@@ -61,7 +61,7 @@ def test_an_engine_outlives_what_was_once_too_much() -> None:
 @pytest.mark.parametrize("greets", [False, True], ids=["answers", "greets, too"])
 async def test_what_clis_answer_is_told_or_refused(greets: bool, tmp_path: Path) -> None:
     findings = Findings(0)
-    async with staged(tmp_path, findings) as stage:
+    async with fuzz_staged(tmp_path, findings) as stage:
         crowd = [await stage.start(each, each if greets else b"") for each in ANSWERS]
         await stage.ask(crowd)
         await stage.settle()
@@ -75,7 +75,7 @@ async def test_a_directory_whose_name_is_no_text_is_worked_in_or_refused(tmp_pat
     folder.mkdir()
     (tmp_path / "work").symlink_to(folder)
     findings = Findings(0)
-    async with staged(tmp_path, findings) as stage:
+    async with fuzz_staged(tmp_path, findings) as stage:
         with suppress(Refused):
             session_id = await stage.start()
             stage.clis[session_id].tell(b'{"type":"result","subtype":"success","result":"fine"}')

@@ -15,7 +15,7 @@ from pilothouse.api.requests import Say
 from pilothouse.errors import Refused
 from tests.support.fuzz.findings import Findings
 from tests.support.fuzz.mutation import DATA
-from tests.support.fuzz.stage import Stage, staged
+from tests.support.fuzz.stage import FuzzStage, fuzz_staged
 
 LEFT = sorted(path.stem for path in (DATA / "journals").glob("*.sql"))
 SESSIONS = {"token-counts": 2, "costs": 4, "directory": 2}
@@ -36,7 +36,7 @@ def laid_out(name: str, path: Path) -> None:
     path.chmod(0o600)
 
 
-async def check_told(stage: Stage, count: int) -> None:
+async def check_told(stage: FuzzStage, count: int) -> None:
     """Everything is told, and what was in order before is as it was."""
     listing = await stage.engine.list(limit=100)
     assert listing.total == count
@@ -48,7 +48,7 @@ async def check_told(stage: Stage, count: int) -> None:
     await stage.read()
 
 
-async def check_goes_on(stage: Stage) -> None:
+async def check_goes_on(stage: FuzzStage) -> None:
     """A new session ends its turn; an old one is spoken to, or says why not."""
     session_id = await stage.start()
     result = {"type": "result", "subtype": "success", "result": "new", "total_cost_usd": 0.25}
@@ -67,7 +67,7 @@ async def check_goes_on(stage: Stage) -> None:
 async def test_what_an_older_version_left_is_gone_on_with(name: str, tmp_path: Path) -> None:
     laid_out(name, tmp_path / "journal/journal.db")
     findings = Findings(0)
-    async with staged(tmp_path, findings) as stage:
+    async with fuzz_staged(tmp_path, findings) as stage:
         await check_told(stage, SESSIONS[name])
         await check_goes_on(stage)
         await stage.close()

@@ -23,7 +23,7 @@ from tests.support.fuzz.reading import Reader, Told, told_by
 from tests.support.fuzz.stage import ERAS, kept_lines, note_changes, read_by_mcp
 from tests.support.places import PROGRAMS
 from tests.support.programs.babbler import END, told
-from tests.support.server.killable import Server
+from tests.support.server.killable import KillableServer
 from tests.support.waiting import DEADLINE, until
 
 CROWD = 3
@@ -38,7 +38,7 @@ APART = ("cursor", "updated_at", "pid", "waiting_on")
 class Scene:
     """A server, its sessions and what their CLIs say."""
 
-    def __init__(self, server: Server, findings: Findings) -> None:
+    def __init__(self, server: KillableServer, findings: Findings) -> None:
         self.server = server
         self.findings = findings
         self.said: dict[str, list[bytes]] = {}
@@ -203,7 +203,7 @@ async def scene(tmp_path: Path) -> AsyncIterator[Scene]:
     babbler = PROGRAMS / "babbler.py"
     program.write_text(f'#!/bin/sh\nexec {sys.executable} -S {babbler} "$@"\n')
     program.chmod(0o700)
-    server = Server(
+    server = KillableServer(
         tmp_path,
         PILOTHOUSE_SIMULATE="never",
         CLAUDE_CODE_PATH=str(program),

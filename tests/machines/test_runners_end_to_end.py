@@ -21,14 +21,14 @@ from pilothouse.runner.main import REFUSED
 from pilothouse.runner.messages import Hello, RunGone, RunTold, Welcome
 from pilothouse_sim.plugin import SimulatedCLIMaker
 from pilothouse_sim.scenario import Reply, gate, reply
-from tests.support.machines.fleet import Harbour, Machine
+from tests.support.machines.fleet import FleetMachine, FleetServer
 from tests.support.processes import alive, gone, showing
 from tests.support.waiting import until
 
 
 @pytest.fixture
-async def harbour(tmp_path: Path) -> AsyncIterator[Harbour]:
-    made = Harbour(tmp_path)
+async def harbour(tmp_path: Path) -> AsyncIterator[FleetServer]:
+    made = FleetServer(tmp_path)
     await made.open()
     try:
         yield made
@@ -36,19 +36,21 @@ async def harbour(tmp_path: Path) -> AsyncIterator[Harbour]:
         await made.aclose()
 
 
-Joining = Callable[..., Awaitable[Machine]]
+Joining = Callable[..., Awaitable[FleetMachine]]
 
 
 @pytest.fixture
 async def join(
-    harbour: Harbour, simulated_cli: SimulatedCLIMaker, tmp_path: Path
+    harbour: FleetServer, simulated_cli: SimulatedCLIMaker, tmp_path: Path
 ) -> AsyncIterator[Joining]:
     """`await join(name, *replies)`: a machine of that name, whose runner is connected."""
-    made: list[Machine] = []
+    made: list[FleetMachine] = []
 
-    async def join(name: str, *replies: Any, program: Path | None = None, **more: Any) -> Machine:
+    async def join(
+        name: str, *replies: Any, program: Path | None = None, **more: Any
+    ) -> FleetMachine:
         cli = simulated_cli(*replies, **more)
-        made.append(Machine(tmp_path / name, cli, harbour, program=program))
+        made.append(FleetMachine(tmp_path / name, cli, harbour, program=program))
         await made[-1].join(name)
         return made[-1]
 
@@ -67,7 +69,7 @@ def held(words: str = "Done.") -> Reply:
 
 
 async def test_a_drained_machine_takes_no_new_session_and_goes_on_with_those_it_has(
-    harbour: Harbour, join: Joining
+    harbour: FleetServer, join: Joining
 ) -> None:
     machine = await join("b", "One.", "Two.")
     cwd = machine.cli.cwd
@@ -86,7 +88,9 @@ async def test_a_drained_machine_takes_no_new_session_and_goes_on_with_those_it_
     assert (await harbour.engine.list()).total == 2
 
 
-async def test_what_stands_in_the_way_of_a_session_is_said(harbour: Harbour, join: Joining) -> None:
+async def test_what_stands_in_the_way_of_a_session_is_said(
+    harbour: FleetServer, join: Joining
+) -> None:
     there = await join("b")
     bare = await join("c", program=there.folder / "no-claude")
     cwd = there.cli.cwd
@@ -109,7 +113,7 @@ async def test_what_stands_in_the_way_of_a_session_is_said(harbour: Harbour, joi
 
 
 async def test_what_is_too_long_for_a_command_line_goes_along_as_a_file(
-    harbour: Harbour, join: Joining
+    harbour: FleetServer, join: Joining
 ) -> None:
     machine = await join("b", "One.")
     prompt = "".join(f"Rule {number}. " for number in range(12_000)) + "\N{ANCHOR}"
@@ -131,7 +135,7 @@ async def test_what_is_too_long_for_a_command_line_goes_along_as_a_file(
     await until(lambda: not list((machine.folder / "state/relays").iterdir()))
 
 
-async def test_what_is_secret_goes_along_as_a_file(harbour: Harbour, join: Joining) -> None:
+async def test_what_is_secret_goes_along_as_a_file(harbour: FleetServer, join: Joining) -> None:
     machine = await join("b", "One.")
     secret = f"hush-{os.getpid()}"
     session_id = await harbour.start("b", machine.cli.cwd, settings={"env": {"APP_KEY": secret}})
@@ -149,7 +153,7 @@ async def test_what_is_secret_goes_along_as_a_file(harbour: Harbour, join: Joini
 
 
 async def test_a_session_there_goes_on_without_its_server_and_its_runner(
-    harbour: Harbour, join: Joining
+    harbour: FleetServer, join: Joining
 ) -> None:
     machine = await join("b", held(), "Two.")
     session_id = await harbour.start("b", machine.cli.cwd)
@@ -174,7 +178,7 @@ async def test_a_session_there_goes_on_without_its_server_and_its_runner(
 
 
 async def test_a_session_whose_relay_died_while_there_was_no_server_is_told_to_be_gone(
-    harbour: Harbour, join: Joining
+    harbour: FleetServer, join: Joining
 ) -> None:
     machine = await join("b", held())
     session_id = await harbour.start("b", machine.cli.cwd)
@@ -191,7 +195,7 @@ async def test_a_session_whose_relay_died_while_there_was_no_server_is_told_to_b
 
 
 async def test_a_revoked_runner_ends_and_so_do_its_sessions(
-    harbour: Harbour, join: Joining
+    harbour: FleetServer, join: Joining
 ) -> None:
     machine = await join("b", held())
     session_id = await harbour.start("b", machine.cli.cwd)
@@ -213,7 +217,7 @@ async def test_a_revoked_runner_ends_and_so_do_its_sessions(
 
 
 async def test_a_runner_can_neither_bring_nor_end_anothers_session(
-    harbour: Harbour, join: Joining
+    harbour: FleetServer, join: Joining
 ) -> None:
     machine = await join("b", held())
     session_id = await harbour.start("b", machine.cli.cwd)

@@ -21,7 +21,7 @@ from pilothouse_sim.clis import RealCLI, SimulatedCLI
 from pilothouse_sim.plugin import RealCLIMaker, SimulatedCLIMaker
 from pilothouse_sim.scenario import Branch, Reply, ToolCall, When, gate, reply, text, tool
 from tests.support.certificates import certificate
-from tests.support.machines.fleet import Harbour, Machine
+from tests.support.machines.fleet import FleetMachine, FleetServer
 from tests.support.machines.hosts import Hosts, two_hosts
 from tests.support.server.overheard import Overheard, is_partial, overheard
 from tests.support.waiting import DEADLINE, until
@@ -44,8 +44,8 @@ class Voyage:
     """A server on host A, and a runner on host B."""
 
     hosts: Hosts
-    harbour: Harbour
-    machine: Machine
+    harbour: FleetServer
+    machine: FleetMachine
     said: Overheard
 
     @property
@@ -105,10 +105,12 @@ async def voyage(hosts: Hosts, tmp_path: Path) -> AsyncIterator[Voyaging]:
             # A scripted model listens there, and nowhere else.
             cli = make_cli()
         said = overheard(cli, tmp_path)
-        harbour = Harbour(
+        harbour = FleetServer(
             tmp_path, host=hosts.a.address, certificate=certificate(tmp_path, hosts.a.address)
         )
-        machine = Machine(tmp_path / "b", cli, harbour, program=said.program, on_it=hosts.b.entered)
+        machine = FleetMachine(
+            tmp_path / "b", cli, harbour, program=said.program, on_it=hosts.b.entered
+        )
         voyages.append(Voyage(hosts, harbour, machine, said))
         await harbour.open()
         await machine.join("b")

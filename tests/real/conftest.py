@@ -17,7 +17,7 @@ import pytest
 
 from pilothouse_sim.scenario import AnyReply, Scenario
 from pilothouse_sim.scripted_model import ScriptedModel
-from tests.support.real.desk import CACHE, NEWEST, VERSIONS, Desk, Setup
+from tests.support.real.desk import CACHE, NEWEST, VERSIONS, Desk, OpenDesk
 from tests.support.real.dialling import BUILDS, NATIVE, NODE, OLD
 from tests.support.switches import PROVING
 
@@ -130,7 +130,7 @@ def version(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-async def desk(version: str, tmp_path: Path) -> AsyncIterator[Setup]:
+async def desk(version: str, tmp_path: Path) -> AsyncIterator[OpenDesk]:
     """`await desk(reply(...), ...)` gives a model that says this, in a fresh home."""
     async with AsyncExitStack() as stack:
 

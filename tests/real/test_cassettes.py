@@ -21,7 +21,7 @@ from pilothouse_sim.scenario import tool as call
 from pilothouse_sim.simulator.cassette import write_player
 from tests.support.places import PROGRAMS
 from tests.support.real.answering import Handler, bash
-from tests.support.real.desk import CACHE, Setup, newest
+from tests.support.real.desk import CACHE, OpenDesk, newest
 from tests.support.waiting import DEADLINE
 
 QUESTION = {
@@ -131,7 +131,7 @@ def seeing() -> Hooks:
     return hooks
 
 
-async def recorded(desk: Setup, tmp_path: Path) -> tuple[Room, Path, Path]:
+async def recorded(desk: OpenDesk, tmp_path: Path) -> tuple[Room, Path, Path]:
     """A room with a model behind a real CLI, a launcher that records, and the cassette's path."""
     it = await desk(*REPLIES)
     room = Room(tmp_path, it.model.url)
@@ -142,7 +142,7 @@ async def recorded(desk: Setup, tmp_path: Path) -> tuple[Room, Path, Path]:
 
 @newest
 async def test_a_session_of_our_client_replays_to_it_and_to_the_official_sdk(
-    desk: Setup, tmp_path: Path
+    desk: OpenDesk, tmp_path: Path
 ) -> None:
     room, launcher, cassette = await recorded(desk, tmp_path)
     live = await room.work(launcher)
@@ -160,7 +160,7 @@ async def test_a_session_of_our_client_replays_to_it_and_to_the_official_sdk(
 
 @newest
 async def test_a_session_of_the_official_sdk_replays_to_it_and_to_our_client(
-    desk: Setup, tmp_path: Path
+    desk: OpenDesk, tmp_path: Path
 ) -> None:
     room, launcher, cassette = await recorded(desk, tmp_path)
     live = await room.work_with_sdk(launcher)

@@ -46,7 +46,7 @@ from pilothouse.protocol import (
 from pilothouse.protocol.host_requests import CLIENT_REQUESTS
 from pilothouse_sim.scenario import ModelRequest, Reply, computed, gate, reply, tool
 from tests.support.places import PROGRAMS
-from tests.support.real.desk import VERSIONS, Desk, Setup, newest
+from tests.support.real.desk import VERSIONS, Desk, OpenDesk, newest
 from tests.support.real.held import HeldCommand, allow, next_of, unread
 from tests.support.waiting import DEADLINE
 
@@ -204,7 +204,7 @@ def test_every_method_has_its_row() -> None:
 
 
 async def test_a_cli_answers_what_it_knows_and_the_rest_is_unsupported(
-    desk: Setup, version: str
+    desk: OpenDesk, version: str
 ) -> None:
     # C13, C15
     it = await desk(reply("to the side"), reply('{"title": "A title"}'), reply("again"))
@@ -226,7 +226,7 @@ async def _knows(client: Client, call: Call) -> bool:
 
 
 @pytest.mark.parametrize("version", ["2.1.37"], indirect=True)
-async def test_the_controls_every_cli_answers_are_answered_by_the_oldest(desk: Setup) -> None:
+async def test_the_controls_every_cli_answers_are_answered_by_the_oldest(desk: OpenDesk) -> None:
     it = await desk()
     client = await it.client()
     answered = {"interrupt": {}, "mcp_status": {}, "mcp_set_servers": {"servers": {}}}
@@ -240,7 +240,7 @@ async def test_the_controls_every_cli_answers_are_answered_by_the_oldest(desk: S
 
 
 async def test_an_unknown_control_is_told_apart_from_a_refused_one(
-    desk: Setup, version: str
+    desk: OpenDesk, version: str
 ) -> None:
     # C13: 2.1.325 has a code for it, 2.1.119 only the words, 2.1.37 no answer at all.
     it = await desk(reply("still here"))
@@ -256,7 +256,7 @@ async def test_an_unknown_control_is_told_apart_from_a_refused_one(
 
 @pytest.mark.parametrize("version", ["2.1.37"], indirect=True)
 async def test_a_control_the_cli_leaves_unanswered_times_out_and_the_session_goes_on(
-    desk: Setup,
+    desk: OpenDesk,
 ) -> None:
     # C13
     it = await desk(reply("still here"))
@@ -271,7 +271,9 @@ async def test_a_control_the_cli_leaves_unanswered_times_out_and_the_session_goe
         assert (await client.ask("hi")).text == "still here"
 
 
-async def test_a_second_initialize_is_refused_by_older_clis_only(desk: Setup, version: str) -> None:
+async def test_a_second_initialize_is_refused_by_older_clis_only(
+    desk: OpenDesk, version: str
+) -> None:
     # C1
     it = await desk(reply("still here"))
     client = await it.client()
@@ -285,7 +287,7 @@ async def test_a_second_initialize_is_refused_by_older_clis_only(desk: Setup, ve
 
 
 @newest
-async def test_what_has_no_method_because_of_the_session_is_refused(desk: Setup) -> None:
+async def test_what_has_no_method_because_of_the_session_is_refused(desk: OpenDesk) -> None:
     it = await desk(reply("still here"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -299,7 +301,7 @@ async def test_what_has_no_method_because_of_the_session_is_refused(desk: Setup)
 
 
 @newest
-async def test_control_sends_any_request_and_gives_its_answer_as_it_is(desk: Setup) -> None:
+async def test_control_sends_any_request_and_gives_its_answer_as_it_is(desk: OpenDesk) -> None:
     it = await desk()
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -310,7 +312,9 @@ async def test_control_sends_any_request_and_gives_its_answer_as_it_is(desk: Set
 # The turn
 
 
-async def test_an_interrupt_says_which_prompts_are_still_queued(desk: Setup, version: str) -> None:
+async def test_an_interrupt_says_which_prompts_are_still_queued(
+    desk: OpenDesk, version: str
+) -> None:
     # C9: older CLIs give an empty receipt. The queued prompt runs on every one.
     it = await desk(reply("one", gate("held"), "two"), reply("next"))
     client = await it.client()
@@ -325,7 +329,7 @@ async def test_an_interrupt_says_which_prompts_are_still_queued(desk: Setup, ver
 
 
 @known_to_119
-async def test_a_side_question_leaves_no_trace_in_the_conversation(desk: Setup) -> None:
+async def test_a_side_question_leaves_no_trace_in_the_conversation(desk: OpenDesk) -> None:
     it = await desk(reply("hello"), reply("because"), reply("more"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -341,7 +345,7 @@ async def test_a_side_question_leaves_no_trace_in_the_conversation(desk: Setup) 
 # Modes and models
 
 
-async def test_the_permission_mode_changes_at_once(desk: Setup, version: str) -> None:
+async def test_the_permission_mode_changes_at_once(desk: OpenDesk, version: str) -> None:
     # C6: 2.1.37 answers twice; the second answer is nobody's.
     it = await desk(reply(tool("Write", file_path="made", content="x")), reply("done"))
     asked: list[str] = []
@@ -361,7 +365,9 @@ async def test_the_permission_mode_changes_at_once(desk: Setup, version: str) ->
     assert asked == []
 
 
-async def test_a_mode_that_is_none_is_refused_by_the_newest_only(desk: Setup, version: str) -> None:
+async def test_a_mode_that_is_none_is_refused_by_the_newest_only(
+    desk: OpenDesk, version: str
+) -> None:
     # C6
     it = await desk()
     client = await it.client()
@@ -377,7 +383,7 @@ async def test_a_mode_that_is_none_is_refused_by_the_newest_only(desk: Setup, ve
 
 
 @newest
-async def test_a_permission_mode_for_one_mcp_server_warns_of_an_unknown_one(desk: Setup) -> None:
+async def test_a_permission_mode_for_one_mcp_server_warns_of_an_unknown_one(desk: OpenDesk) -> None:
     it = await desk(reply("hello"))
     client = await it.client(mcp_servers={"parrot": PARROT})
     async with asyncio.timeout(DEADLINE):
@@ -389,7 +395,7 @@ async def test_a_permission_mode_for_one_mcp_server_warns_of_an_unknown_one(desk
         assert "nobody" in warned.warning
 
 
-async def test_the_model_changes_for_the_next_turn(desk: Setup, version: str) -> None:
+async def test_the_model_changes_for_the_next_turn(desk: OpenDesk, version: str) -> None:
     # C7: older CLIs do not say which model the name stands for.
     it = await desk(reply("one"), reply("two"), reply("three"))
     client = await it.client()
@@ -406,7 +412,7 @@ async def test_the_model_changes_for_the_next_turn(desk: Setup, version: str) ->
     assert chosen.model == (second if version == "2.1.325" else None)
 
 
-async def test_the_thinking_budget_changes_for_the_next_turn(desk: Setup) -> None:
+async def test_the_thinking_budget_changes_for_the_next_turn(desk: OpenDesk) -> None:
     # C8: a model that thinks as it sees fit has no budget; this one has.
     it = await desk(reply("one"), reply("two"))
     client = await it.client(model="claude-sonnet-4-5")
@@ -422,7 +428,7 @@ async def test_the_thinking_budget_changes_for_the_next_turn(desk: Setup) -> Non
 
 
 @newest
-async def test_the_models_there_are_can_be_listed(desk: Setup) -> None:
+async def test_the_models_there_are_can_be_listed(desk: OpenDesk) -> None:
     it = await desk()
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -435,7 +441,7 @@ async def test_the_models_there_are_can_be_listed(desk: Setup) -> None:
 
 
 @known_to_119
-async def test_the_settings_in_force_can_be_read(desk: Setup) -> None:
+async def test_the_settings_in_force_can_be_read(desk: OpenDesk) -> None:
     it = await desk()
     client = await it.client(settings={"env": {"FLAVOUR": "salty"}})
     async with asyncio.timeout(DEADLINE):
@@ -445,7 +451,7 @@ async def test_the_settings_in_force_can_be_read(desk: Setup) -> None:
 
 
 @known_to_119
-async def test_settings_applied_to_the_process_hold_from_the_next_turn(desk: Setup) -> None:
+async def test_settings_applied_to_the_process_hold_from_the_next_turn(desk: OpenDesk) -> None:
     it = await desk(reply("one"), reply("two"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -459,7 +465,7 @@ async def test_settings_applied_to_the_process_hold_from_the_next_turn(desk: Set
 
 
 @newest
-async def test_update_settings_writes_a_file_and_only_some_keys(desk: Setup) -> None:
+async def test_update_settings_writes_a_file_and_only_some_keys(desk: OpenDesk) -> None:
     it = await desk()
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -471,7 +477,7 @@ async def test_update_settings_writes_a_file_and_only_some_keys(desk: Setup) -> 
 
 
 @newest
-async def test_the_permission_rules_can_be_listed(desk: Setup) -> None:
+async def test_the_permission_rules_can_be_listed(desk: OpenDesk) -> None:
     it = await desk()
     client = await it.client(allowed_tools=["Bash(touch:*)"], disallowed_tools=["WebFetch"])
     async with asyncio.timeout(DEADLINE):
@@ -481,7 +487,7 @@ async def test_the_permission_rules_can_be_listed(desk: Setup) -> None:
 
 
 @newest
-async def test_the_hooks_of_the_settings_can_be_listed(desk: Setup) -> None:
+async def test_the_hooks_of_the_settings_can_be_listed(desk: OpenDesk) -> None:
     it = await desk()
     hook = {"matcher": "Bash", "hooks": [{"type": "command", "command": "true"}]}
     client = await it.client(settings={"hooks": {"PreToolUse": [hook]}})
@@ -494,7 +500,7 @@ async def test_the_hooks_of_the_settings_can_be_listed(desk: Setup) -> None:
 # MCP servers
 
 
-async def test_the_status_of_mcp_servers_names_their_tools(desk: Setup) -> None:
+async def test_the_status_of_mcp_servers_names_their_tools(desk: OpenDesk) -> None:
     # C10
     it = await desk(reply("hello"))
     client = await it.client(mcp_servers={"parrot": PARROT})
@@ -505,7 +511,7 @@ async def test_the_status_of_mcp_servers_names_their_tools(desk: Setup) -> None:
     assert [each.name for each in parrot.tools] == ["shout"]
 
 
-async def test_mcp_servers_can_be_set_while_the_session_runs(desk: Setup) -> None:
+async def test_mcp_servers_can_be_set_while_the_session_runs(desk: OpenDesk) -> None:
     # C10
     it = await desk(reply(tool("mcp__late__shout", words="ahoy")), reply("done"))
     client = await it.client(on_permission=allow)
@@ -520,7 +526,9 @@ async def test_mcp_servers_can_be_set_while_the_session_runs(desk: Setup) -> Non
     assert "AHOY" in _asked(it)[-1].last
 
 
-async def test_the_newest_cli_starts_no_server_that_is_set_without_arguments(desk: Setup) -> None:
+async def test_the_newest_cli_starts_no_server_that_is_set_without_arguments(
+    desk: OpenDesk,
+) -> None:
     # C18
     it = await desk()
     parrot = it.cwd / "parrot"
@@ -535,7 +543,7 @@ async def test_the_newest_cli_starts_no_server_that_is_set_without_arguments(des
         assert whole.errors == {}
 
 
-async def test_an_mcp_server_can_be_turned_off_and_on_and_connected_again(desk: Setup) -> None:
+async def test_an_mcp_server_can_be_turned_off_and_on_and_connected_again(desk: OpenDesk) -> None:
     # C10
     it = await desk(reply("hello"))
     client = await it.client(mcp_servers={"parrot": PARROT})
@@ -554,7 +562,7 @@ async def test_an_mcp_server_can_be_turned_off_and_on_and_connected_again(desk: 
         assert await status() == "connected"
 
 
-async def test_an_mcp_server_nobody_configured_is_not_found(desk: Setup) -> None:
+async def test_an_mcp_server_nobody_configured_is_not_found(desk: OpenDesk) -> None:
     # C10
     it = await desk()
     client = await it.client()
@@ -565,7 +573,9 @@ async def test_an_mcp_server_nobody_configured_is_not_found(desk: Setup) -> None
             await client.mcp_toggle("nobody", enabled=True)
 
 
-async def test_a_message_of_an_in_process_server_reaches_the_cli(desk: Setup, version: str) -> None:
+async def test_a_message_of_an_in_process_server_reaches_the_cli(
+    desk: OpenDesk, version: str
+) -> None:
     # C11, C19: told that the tools changed, the newest asks for them again; older ones take it.
     it = await desk(reply("hello"), reply("again"))
 
@@ -591,7 +601,7 @@ async def _mcp_method(client: Client) -> str | None:
 
 
 @known_to_119
-async def test_a_tool_of_an_mcp_server_can_be_called_without_the_model(desk: Setup) -> None:
+async def test_a_tool_of_an_mcp_server_can_be_called_without_the_model(desk: OpenDesk) -> None:
     it = await desk(reply("hello"))
     client = await it.client(mcp_servers={"parrot": PARROT})
     async with asyncio.timeout(DEADLINE):
@@ -602,7 +612,7 @@ async def test_a_tool_of_an_mcp_server_can_be_called_without_the_model(desk: Set
 
 
 @newest
-async def test_a_resource_of_an_mcp_server_can_be_read(desk: Setup) -> None:
+async def test_a_resource_of_an_mcp_server_can_be_read(desk: OpenDesk) -> None:
     it = await desk(reply("hello"))
     client = await it.client(mcp_servers={"parrot": PARROT})
     async with asyncio.timeout(DEADLINE):
@@ -615,7 +625,7 @@ async def test_a_resource_of_an_mcp_server_can_be_read(desk: Setup) -> None:
 
 @known_to_119
 async def test_a_login_to_an_mcp_server_is_handed_over_and_cleared(
-    desk: Setup, version: str
+    desk: OpenDesk, version: str
 ) -> None:
     it = await desk()
     async with asyncio.timeout(DEADLINE), _guarded_server() as (url, paths):
@@ -682,7 +692,7 @@ def _login_answer(url: str, path: str, body: bytes) -> tuple[int, Any]:
 
 
 @known_to_119
-async def test_the_context_window_is_accounted_for(desk: Setup) -> None:
+async def test_the_context_window_is_accounted_for(desk: OpenDesk) -> None:
     it = await desk(reply("hello"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -693,7 +703,7 @@ async def test_the_context_window_is_accounted_for(desk: Setup) -> None:
 
 
 @newest
-async def test_the_usage_counts_the_tokens_of_the_session(desk: Setup) -> None:
+async def test_the_usage_counts_the_tokens_of_the_session(desk: OpenDesk) -> None:
     it = await desk(reply("hello"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -705,7 +715,7 @@ async def test_the_usage_counts_the_tokens_of_the_session(desk: Setup) -> None:
 
 
 @known_to_119
-async def test_the_cost_of_the_session_is_told_in_words(desk: Setup) -> None:
+async def test_the_cost_of_the_session_is_told_in_words(desk: OpenDesk) -> None:
     it = await desk(reply("hello"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -715,7 +725,7 @@ async def test_the_cost_of_the_session_is_told_in_words(desk: Setup) -> None:
 
 
 @known_to_119
-async def test_the_version_of_the_cli_can_be_asked(desk: Setup, version: str) -> None:
+async def test_the_version_of_the_cli_can_be_asked(desk: OpenDesk, version: str) -> None:
     it = await desk()
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -723,7 +733,7 @@ async def test_the_version_of_the_cli_can_be_asked(desk: Setup, version: str) ->
 
 
 @newest
-async def test_the_status_page_names_the_session(desk: Setup) -> None:
+async def test_the_status_page_names_the_session(desk: OpenDesk) -> None:
     it = await desk()
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -735,7 +745,7 @@ async def test_the_status_page_names_the_session(desk: Setup) -> None:
 # Files
 
 
-async def test_files_are_rewound_to_a_prompt_first_on_trial_then_for_real(desk: Setup) -> None:
+async def test_files_are_rewound_to_a_prompt_first_on_trial_then_for_real(desk: OpenDesk) -> None:
     # C12
     it = await desk(
         reply(tool("Write", file_path="FIRST", content="one\n")),
@@ -758,7 +768,7 @@ async def test_files_are_rewound_to_a_prompt_first_on_trial_then_for_real(desk: 
     assert path.read_text() == "one\n"
 
 
-async def test_files_are_not_rewound_to_a_prompt_nobody_sent(desk: Setup) -> None:
+async def test_files_are_not_rewound_to_a_prompt_nobody_sent(desk: OpenDesk) -> None:
     # C12
     it = await desk(reply("hello"))
     client = await it.client(enable_file_checkpointing=True)
@@ -773,7 +783,7 @@ async def test_files_are_not_rewound_to_a_prompt_nobody_sent(desk: Setup) -> Non
             await client.rewind_files(NOBODY)
 
 
-async def test_files_are_not_rewound_where_checkpoints_are_off(desk: Setup) -> None:
+async def test_files_are_not_rewound_where_checkpoints_are_off(desk: OpenDesk) -> None:
     # C12
     it = await desk(reply("hello"))
     client = await it.client()
@@ -787,7 +797,7 @@ async def test_files_are_not_rewound_where_checkpoints_are_off(desk: Setup) -> N
 
 
 @known_to_119
-async def test_a_file_can_be_read_through_the_cli(desk: Setup, version: str) -> None:
+async def test_a_file_can_be_read_through_the_cli(desk: OpenDesk, version: str) -> None:
     # 2.1.119 knows no encoding but text, and says what the file system says.
     it = await desk()
     (it.cwd / "notes.txt").write_text("hello\n")
@@ -804,7 +814,7 @@ async def test_a_file_can_be_read_through_the_cli(desk: Setup, version: str) -> 
 
 
 @known_to_119
-async def test_a_file_seeded_as_read_can_be_edited_at_once(desk: Setup, version: str) -> None:
+async def test_a_file_seeded_as_read_can_be_edited_at_once(desk: OpenDesk, version: str) -> None:
     # 2.1.325 edits what it has not read, too.
     edit = tool("Edit", file_path="notes.txt", old_string="hello", new_string="goodbye")
     it = await desk(reply(edit), reply("no"), reply(edit), reply("yes"))
@@ -821,7 +831,7 @@ async def test_a_file_seeded_as_read_can_be_edited_at_once(desk: Setup, version:
 
 
 @newest
-async def test_file_names_are_completed(desk: Setup) -> None:
+async def test_file_names_are_completed(desk: OpenDesk) -> None:
     it = await desk()
     (it.cwd / "anchor.txt").write_text("x")
     client = await it.client()
@@ -835,7 +845,7 @@ async def test_file_names_are_completed(desk: Setup) -> None:
 
 @newest
 async def test_the_changes_of_the_workspace_are_shown_where_it_is_a_repository(
-    desk: Setup,
+    desk: OpenDesk,
 ) -> None:
     it = await desk()
     client = await it.client()
@@ -849,7 +859,7 @@ async def test_the_changes_of_the_workspace_are_shown_where_it_is_a_repository(
 
 
 @newest
-async def test_the_working_directory_changes_once_it_is_trusted(desk: Setup) -> None:
+async def test_the_working_directory_changes_once_it_is_trusted(desk: OpenDesk) -> None:
     # C17
     it = await desk(reply("hello"), reply(tool("Bash", command="pwd")), reply("there"))
     other = it.cwd.with_name("other")
@@ -874,7 +884,7 @@ async def test_the_working_directory_changes_once_it_is_trusted(desk: Setup) -> 
 
 
 @newest
-async def test_a_directory_can_be_added_only_below_what_the_session_has(desk: Setup) -> None:
+async def test_a_directory_can_be_added_only_below_what_the_session_has(desk: OpenDesk) -> None:
     it = await desk()
     below = it.cwd / "below"
     below.mkdir()
@@ -889,7 +899,7 @@ async def test_a_directory_can_be_added_only_below_what_the_session_has(desk: Se
 
 
 @newest
-async def test_a_running_tool_moves_to_the_background_is_read_and_stopped(desk: Setup) -> None:
+async def test_a_running_tool_moves_to_the_background_is_read_and_stopped(desk: OpenDesk) -> None:
     held = HeldCommand()
     async with held.serving():
         call = tool("Bash", command=f"echo ready; {held.command}", description="wait")
@@ -912,7 +922,7 @@ async def test_a_running_tool_moves_to_the_background_is_read_and_stopped(desk: 
 
 
 @pytest.mark.parametrize("version", ["2.1.119"], indirect=True)
-async def test_a_background_task_can_be_stopped_on_an_older_cli(desk: Setup) -> None:
+async def test_a_background_task_can_be_stopped_on_an_older_cli(desk: OpenDesk) -> None:
     held = HeldCommand()
     async with held.serving():
         call = tool("Bash", command=held.command, description="wait", run_in_background=True)
@@ -931,7 +941,7 @@ async def test_a_background_task_can_be_stopped_on_an_older_cli(desk: Setup) -> 
 
 @newest
 async def test_tasks_that_do_not_exist_have_no_output_and_are_stopped_already(
-    desk: Setup,
+    desk: OpenDesk,
 ) -> None:
     it = await desk()
     client = await it.client()
@@ -946,7 +956,7 @@ async def test_tasks_that_do_not_exist_have_no_output_and_are_stopped_already(
 
 
 @newest
-async def test_a_session_gets_a_title_of_the_persons(desk: Setup) -> None:
+async def test_a_session_gets_a_title_of_the_persons(desk: OpenDesk) -> None:
     it = await desk(reply("hello"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -958,7 +968,7 @@ async def test_a_session_gets_a_title_of_the_persons(desk: Setup) -> None:
 
 
 @known_to_119
-async def test_a_title_is_made_by_a_model(desk: Setup, version: str) -> None:
+async def test_a_title_is_made_by_a_model(desk: OpenDesk, version: str) -> None:
     # 2.1.119 asks a small model, whom the scripted one answers by itself.
     it = await desk(reply('{"title": "Mend the sail"}'))
     client = await it.client()
@@ -969,7 +979,7 @@ async def test_a_title_is_made_by_a_model(desk: Setup, version: str) -> None:
 
 
 @newest
-async def test_the_plan_of_a_session_can_be_read(desk: Setup) -> None:
+async def test_the_plan_of_a_session_can_be_read(desk: OpenDesk) -> None:
     def write_plan(request: ModelRequest) -> Reply:
         [path] = set(re.findall(r"/[^\s\"\\]+/plans/[\w-]+\.md", json.dumps(request.body)))
         return reply(tool("Write", file_path=path, content="# To the north"))
@@ -985,7 +995,7 @@ async def test_the_plan_of_a_session_can_be_read(desk: Setup) -> None:
 
 
 @newest
-async def test_a_conversation_can_be_exported_as_text(desk: Setup) -> None:
+async def test_a_conversation_can_be_exported_as_text(desk: OpenDesk) -> None:
     it = await desk(reply("north by northwest"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -1000,7 +1010,7 @@ async def test_a_conversation_can_be_exported_as_text(desk: Setup) -> None:
 
 
 @known_to_119
-async def test_plugins_are_loaded_again(desk: Setup) -> None:
+async def test_plugins_are_loaded_again(desk: OpenDesk) -> None:
     it = await desk()
     plugin = it.home / "plugin"
     (plugin / ".claude-plugin").mkdir(parents=True)
@@ -1017,7 +1027,7 @@ async def test_plugins_are_loaded_again(desk: Setup) -> None:
 
 
 @newest
-async def test_skills_are_loaded_again(desk: Setup) -> None:
+async def test_skills_are_loaded_again(desk: OpenDesk) -> None:
     it = await desk()
     client = await it.client()
     skill = it.home / ".claude/skills/splice"
@@ -1029,7 +1039,7 @@ async def test_skills_are_loaded_again(desk: Setup) -> None:
 
 
 @newest
-async def test_output_styles_are_loaded_again(desk: Setup) -> None:
+async def test_output_styles_are_loaded_again(desk: OpenDesk) -> None:
     it = await desk()
     client = await it.client()
     styles = it.home / ".claude/output-styles"
@@ -1044,7 +1054,7 @@ async def test_output_styles_are_loaded_again(desk: Setup) -> None:
 
 
 @newest
-async def test_the_memory_dialog_names_the_files_with_instructions(desk: Setup) -> None:
+async def test_the_memory_dialog_names_the_files_with_instructions(desk: OpenDesk) -> None:
     it = await desk()
     (it.cwd / "CLAUDE.md").write_text("Be brief.")
     client = await it.client()
@@ -1060,7 +1070,7 @@ async def test_the_memory_dialog_names_the_files_with_instructions(desk: Setup) 
 
 
 @newest
-async def test_the_skills_dialog_names_source_and_state(desk: Setup) -> None:
+async def test_the_skills_dialog_names_source_and_state(desk: OpenDesk) -> None:
     it = await desk()
     skill = it.home / ".claude/skills/knots"
     skill.mkdir(parents=True)
@@ -1072,7 +1082,7 @@ async def test_the_skills_dialog_names_source_and_state(desk: Setup) -> None:
 
 
 @newest
-async def test_the_sandbox_dialog_shows_the_settings_in_force(desk: Setup) -> None:
+async def test_the_sandbox_dialog_shows_the_settings_in_force(desk: OpenDesk) -> None:
     it = await desk()
     client = await it.client(settings={"sandbox": {"excludedCommands": ["make *"]}})
     async with asyncio.timeout(DEADLINE):
@@ -1083,7 +1093,7 @@ async def test_the_sandbox_dialog_shows_the_settings_in_force(desk: Setup) -> No
 
 
 @newest
-async def test_there_are_no_browsers_without_the_extension(desk: Setup) -> None:
+async def test_there_are_no_browsers_without_the_extension(desk: OpenDesk) -> None:
     it = await desk()
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -1099,7 +1109,7 @@ async def test_there_are_no_browsers_without_the_extension(desk: Setup) -> None:
 
 
 @newest
-async def test_saying_that_nobody_watches_loses_no_message(desk: Setup) -> None:
+async def test_saying_that_nobody_watches_loses_no_message(desk: OpenDesk) -> None:
     it = await desk(reply("hello"))
     client = await it.client(include_partial_messages=True)
     async with asyncio.timeout(DEADLINE):
@@ -1110,7 +1120,7 @@ async def test_saying_that_nobody_watches_loses_no_message(desk: Setup) -> None:
 
 
 @newest
-async def test_prompt_suggestions_pause_and_go_on(desk: Setup) -> None:
+async def test_prompt_suggestions_pause_and_go_on(desk: OpenDesk) -> None:
     it = await desk(reply("hello"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -1123,7 +1133,7 @@ async def test_prompt_suggestions_pause_and_go_on(desk: Setup) -> None:
 
 
 async def test_the_environment_of_the_tools_changes_where_the_cli_applies_it(
-    desk: Setup, version: str
+    desk: OpenDesk, version: str
 ) -> None:
     # G8: the newest takes the message in silence and does nothing.
     show = reply(tool("Bash", command='printf "%s" "$FLAVOUR" > seen', description="show"))
@@ -1140,7 +1150,7 @@ async def test_the_environment_of_the_tools_changes_where_the_cli_applies_it(
     assert (it.cwd / "seen").read_text() == "salty"
 
 
-async def test_a_sign_of_life_is_taken_in_silence(desk: Setup) -> None:
+async def test_a_sign_of_life_is_taken_in_silence(desk: OpenDesk) -> None:
     # G7
     it = await desk(reply("hello"))
     client = await it.client()

@@ -10,7 +10,7 @@ from pilothouse import Client, Decline, Dismiss, ElicitationRequest, Fill, Waiti
 from pilothouse_sim.scenario import reply
 from pilothouse_sim.scenario import tool as call
 from tests.support.real.answering import Handler, Holding, result_blocks, results
-from tests.support.real.desk import Desk, Setup
+from tests.support.real.desk import Desk, OpenDesk
 from tests.support.waiting import DEADLINE
 
 # Asking through a resolver works in every era of the protocol: the newest CLI and the newest `mcp`
@@ -50,7 +50,7 @@ async def connected(it: Desk, **options: Any) -> Client:
     return client
 
 
-async def signed(desk: Setup, **options: Any) -> Desk:
+async def signed(desk: OpenDesk, **options: Any) -> Desk:
     """One turn in which the model calls the tool that asks."""
     it = await desk(reply(call("mcp__clerk__sign")), reply("Signed."))
     async with asyncio.timeout(DEADLINE):
@@ -68,7 +68,7 @@ def is_refused(it: Desk) -> bool:
     return True
 
 
-async def test_an_accepted_form_reaches_the_server(desk: Setup) -> None:
+async def test_an_accepted_form_reaches_the_server(desk: OpenDesk) -> None:
     # C16, H10
     handler = Handler(Fill({"name": "Ann"}))
     it = await signed(desk, on_elicitation=handler)
@@ -82,31 +82,31 @@ async def test_an_accepted_form_reaches_the_server(desk: Setup) -> None:
     assert "accept: name='Ann'" in results(it)[0]
 
 
-async def test_a_declined_form_is_told_to_the_server(desk: Setup) -> None:
+async def test_a_declined_form_is_told_to_the_server(desk: OpenDesk) -> None:
     # C16
     it = await signed(desk, on_elicitation=Handler(Decline()))
     assert is_refused(it) or "decline: None" in results(it)[0]
 
 
-async def test_a_dismissed_form_is_told_to_the_server(desk: Setup) -> None:
+async def test_a_dismissed_form_is_told_to_the_server(desk: OpenDesk) -> None:
     # C16
     it = await signed(desk, on_elicitation=Handler(Dismiss()))
     assert is_refused(it) or "cancel: None" in results(it)[0]
 
 
-async def test_without_a_handler_a_form_is_declined(desk: Setup) -> None:
+async def test_without_a_handler_a_form_is_declined(desk: OpenDesk) -> None:
     # C16
     it = await signed(desk)
     assert is_refused(it) or "decline: None" in results(it)[0]
 
 
-async def test_a_handler_that_raises_gives_the_server_no_values(desk: Setup) -> None:
+async def test_a_handler_that_raises_gives_the_server_no_values(desk: OpenDesk) -> None:
     # C16
     it = await signed(desk, on_elicitation=Handler(OSError("no screen")))
     assert is_refused(it) or "accept" not in results(it)[0]
 
 
-async def test_an_interrupt_cancels_the_handler_of_a_form(desk: Setup) -> None:
+async def test_an_interrupt_cancels_the_handler_of_a_form(desk: OpenDesk) -> None:
     # C16
     it = await desk(reply(call("mcp__clerk__sign")), reply("Here again."))
     held = Holding()

@@ -19,7 +19,7 @@ from pilothouse import (
     Unsupported,
 )
 from pilothouse_sim.scenario import ApiError, Text, gate, reply, text, tool
-from tests.support.real.desk import Setup
+from tests.support.real.desk import OpenDesk
 from tests.support.real.held import HeldCommand, allow, conversation
 from tests.support.waiting import DEADLINE
 
@@ -42,7 +42,7 @@ async def error_of(awaitable: Any) -> SessionEnded:
     return ended.value
 
 
-async def test_every_waiter_gets_the_same_end_when_the_cli_is_killed(desk: Setup) -> None:
+async def test_every_waiter_gets_the_same_end_when_the_cli_is_killed(desk: OpenDesk) -> None:
     asked, dropped = asyncio.Event(), asyncio.Event()
 
     async def think(_: PermissionRequest) -> Any:
@@ -75,7 +75,7 @@ async def test_every_waiter_gets_the_same_end_when_the_cli_is_killed(desk: Setup
     assert not (it.cwd / "made").exists()
 
 
-async def test_a_request_that_waits_gets_the_end_too(desk: Setup) -> None:
+async def test_a_request_that_waits_gets_the_end_too(desk: OpenDesk) -> None:
     it = await desk()
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -87,7 +87,7 @@ async def test_a_request_that_waits_gets_the_end_too(desk: Setup) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP], ids=["SIGTERM", "SIGHUP"])
-async def test_a_terminated_cli_tells_how_it_ended(desk: Setup, number: signal.Signals) -> None:
+async def test_a_terminated_cli_tells_how_it_ended(desk: OpenDesk, number: signal.Signals) -> None:
     # D5: the oldest leaves SIGHUP, and at times SIGTERM, to the kernel.
     it = await desk(reply(text("one "), gate("held")))
     client = await it.client()
@@ -100,7 +100,7 @@ async def test_a_terminated_cli_tells_how_it_ended(desk: Setup, number: signal.S
     assert ending == (128 + number, None) or (it.version == OLDEST and ending == (None, number))
 
 
-async def test_sigint_ends_the_process_not_the_turn(desk: Setup) -> None:
+async def test_sigint_ends_the_process_not_the_turn(desk: OpenDesk) -> None:
     # D4: newer CLIs give the turn an end first; the oldest just ends, by the signal or with 0.
     it = await desk(reply(text("one "), gate("held")))
     client = await it.client()
@@ -117,7 +117,7 @@ async def test_sigint_ends_the_process_not_the_turn(desk: Setup) -> None:
             assert (await error_of(client.say("more"))).exit_code == 0
 
 
-async def test_the_input_may_end_while_the_turn_goes_on(desk: Setup) -> None:
+async def test_the_input_may_end_while_the_turn_goes_on(desk: OpenDesk) -> None:
     # D6
     it = await desk(reply(text("one "), gate("held"), text("two")))
     client = await it.client()
@@ -133,7 +133,7 @@ async def test_the_input_may_end_while_the_turn_goes_on(desk: Setup) -> None:
         assert (await error_of(client.wait_idle())).exit_code == 0
 
 
-async def test_the_end_of_the_input_denies_what_is_being_asked(desk: Setup) -> None:
+async def test_the_end_of_the_input_denies_what_is_being_asked(desk: OpenDesk) -> None:
     # D7
     asked = asyncio.Event()
 
@@ -153,7 +153,7 @@ async def test_the_end_of_the_input_denies_what_is_being_asked(desk: Setup) -> N
     assert not (it.cwd / "made").exists()
 
 
-async def test_the_exit_code_repeats_how_the_last_turn_ended(desk: Setup) -> None:
+async def test_the_exit_code_repeats_how_the_last_turn_ended(desk: OpenDesk) -> None:
     # D9: 1 after a failed turn. It is no error of its own: the turn has told it.
     refused = [ApiError(status=400) for _ in range(10)]
     it = await desk(*refused)
@@ -166,7 +166,7 @@ async def test_the_exit_code_repeats_how_the_last_turn_ended(desk: Setup) -> Non
         assert (await error_of(client.say("more"))).exit_code == 1
 
 
-async def test_a_reached_limit_is_an_error_code_on_newer_clis_only(desk: Setup) -> None:
+async def test_a_reached_limit_is_an_error_code_on_newer_clis_only(desk: OpenDesk) -> None:
     # D9
     call = tool("Bash", command="ls", description="list")
     it = await desk(reply(call), reply(call), reply("done"))
@@ -180,7 +180,7 @@ async def test_a_reached_limit_is_an_error_code_on_newer_clis_only(desk: Setup) 
     assert code == (0 if it.version == OLDEST else 1)
 
 
-async def test_end_session_lets_the_cli_go_where_it_knows_how(desk: Setup) -> None:
+async def test_end_session_lets_the_cli_go_where_it_knows_how(desk: OpenDesk) -> None:
     it = await desk(reply("one"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -194,7 +194,7 @@ async def test_end_session_lets_the_cli_go_where_it_knows_how(desk: Setup) -> No
             assert (await error_of(client.say("more"))).exit_code == 0
 
 
-async def test_closing_a_client_stops_its_turn_and_its_tool(desk: Setup) -> None:
+async def test_closing_a_client_stops_its_turn_and_its_tool(desk: OpenDesk) -> None:
     async with HeldCommand().serving() as held:
         it = await desk(reply(held.call))
         async with asyncio.timeout(DEADLINE):
@@ -208,7 +208,7 @@ async def test_closing_a_client_stops_its_turn_and_its_tool(desk: Setup) -> None
         kill(client, signal.SIGCONT)
 
 
-async def test_a_session_closed_twice_is_closed_once(desk: Setup) -> None:
+async def test_a_session_closed_twice_is_closed_once(desk: OpenDesk) -> None:
     it = await desk(reply("one"))
     async with asyncio.timeout(DEADLINE):
         async with Client(it.options()) as client:
@@ -218,7 +218,7 @@ async def test_a_session_closed_twice_is_closed_once(desk: Setup) -> None:
         assert (await error_of(client.say("more"))).exit_code == 0
 
 
-async def test_a_reader_that_stalls_loses_nothing_and_holds_nobody_up(desk: Setup) -> None:
+async def test_a_reader_that_stalls_loses_nothing_and_holds_nobody_up(desk: OpenDesk) -> None:
     # D12
     asked: list[str] = []
 

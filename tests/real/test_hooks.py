@@ -31,7 +31,7 @@ from pilothouse.protocol import (
 )
 from pilothouse_sim.scenario import reply
 from tests.support.real.answering import Handler, Holding, bash, conversation, results
-from tests.support.real.desk import NEWEST, Setup
+from tests.support.real.desk import NEWEST, OpenDesk
 from tests.support.waiting import DEADLINE
 
 TOUCH = bash("touch made")
@@ -53,7 +53,7 @@ def before_bash(returned: Any) -> tuple[Hooks, list[PreToolUseHookInput]]:
 # PreToolUse
 
 
-async def test_a_hook_is_told_about_the_tool_and_where_it_runs(desk: Setup) -> None:
+async def test_a_hook_is_told_about_the_tool_and_where_it_runs(desk: OpenDesk) -> None:
     # H2
     it = await desk(reply(TOUCH), reply("Made."))
     hooks, told = before_bash(None)
@@ -69,7 +69,7 @@ async def test_a_hook_is_told_about_the_tool_and_where_it_runs(desk: Setup) -> N
     assert (it.cwd / "made").exists()
 
 
-async def test_a_hook_lets_a_tool_run_without_a_question(desk: Setup) -> None:
+async def test_a_hook_lets_a_tool_run_without_a_question(desk: OpenDesk) -> None:
     # H3
     it = await desk(reply(TOUCH), reply("Made."))
     hooks, _ = before_bash(allow_tool())
@@ -81,7 +81,7 @@ async def test_a_hook_lets_a_tool_run_without_a_question(desk: Setup) -> None:
     assert (it.cwd / "made").exists()
 
 
-async def test_a_hook_denies_a_tool_and_the_model_reads_why(desk: Setup) -> None:
+async def test_a_hook_denies_a_tool_and_the_model_reads_why(desk: OpenDesk) -> None:
     # H3
     it = await desk(reply(TOUCH), reply("Then not."))
     hooks, _ = before_bash(deny_tool("Not on a Sunday."))
@@ -94,7 +94,7 @@ async def test_a_hook_denies_a_tool_and_the_model_reads_why(desk: Setup) -> None
     assert not (it.cwd / "made").exists()
 
 
-async def test_a_hook_changes_what_a_tool_is_run_with(desk: Setup) -> None:
+async def test_a_hook_changes_what_a_tool_is_run_with(desk: OpenDesk) -> None:
     # H3
     it = await desk(reply(TOUCH), reply("Made."))
     hooks, _ = before_bash(allow_tool({"command": "touch changed"}))
@@ -105,7 +105,7 @@ async def test_a_hook_changes_what_a_tool_is_run_with(desk: Setup) -> None:
     assert not (it.cwd / "made").exists()
 
 
-async def test_a_person_is_asked_about_the_input_a_hook_changed(desk: Setup) -> None:
+async def test_a_person_is_asked_about_the_input_a_hook_changed(desk: OpenDesk) -> None:
     # H3
     it = await desk(reply(TOUCH), reply("Made."))
     hooks, _ = before_bash(PreToolUseHookOutput(updated_input={"command": "touch changed"}))
@@ -117,7 +117,7 @@ async def test_a_person_is_asked_about_the_input_a_hook_changed(desk: Setup) -> 
     assert (it.cwd / "changed").exists()
 
 
-async def test_a_hook_has_a_person_asked_about_what_is_never_asked(desk: Setup) -> None:
+async def test_a_hook_has_a_person_asked_about_what_is_never_asked(desk: OpenDesk) -> None:
     # H3: 2.1.37 does not ask about what it would allow by itself.
     it = await desk(reply(bash("ls")), reply("Seen."))
     hooks, _ = before_bash(ask_user("Really look?"))
@@ -129,7 +129,7 @@ async def test_a_hook_has_a_person_asked_about_what_is_never_asked(desk: Setup) 
     assert reasons == ([] if it.version == "2.1.37" else ["Really look?"])
 
 
-async def test_a_hook_for_other_tools_is_not_called(desk: Setup) -> None:
+async def test_a_hook_for_other_tools_is_not_called(desk: OpenDesk) -> None:
     # H2
     it = await desk(reply(TOUCH), reply("Made."))
     hooks, called = Hooks(), Handler(None)
@@ -145,7 +145,7 @@ async def test_a_hook_for_other_tools_is_not_called(desk: Setup) -> None:
     assert (it.cwd / "made").exists()
 
 
-async def test_a_hook_can_end_the_turn_after_the_tool(desk: Setup) -> None:
+async def test_a_hook_can_end_the_turn_after_the_tool(desk: OpenDesk) -> None:
     # H3
     it = await desk(reply(TOUCH), reply("Not reached."))
     hooks, _ = before_bash(HookOutput(continue_=False, stop_reason="Enough."))
@@ -159,7 +159,7 @@ async def test_a_hook_can_end_the_turn_after_the_tool(desk: Setup) -> None:
 # Hooks that fail
 
 
-async def test_a_tool_does_not_run_when_its_hook_raises(desk: Setup) -> None:
+async def test_a_tool_does_not_run_when_its_hook_raises(desk: OpenDesk) -> None:
     # H3: answered with an error, every CLI would go on to ask.
     it = await desk(reply(TOUCH), reply("Then not."))
     hooks, handler = Hooks(), Handler(Allow())
@@ -177,7 +177,7 @@ async def test_a_tool_does_not_run_when_its_hook_raises(desk: Setup) -> None:
     assert not (it.cwd / "made").exists()
 
 
-async def test_a_tool_does_not_run_when_its_hook_takes_too_long(desk: Setup) -> None:
+async def test_a_tool_does_not_run_when_its_hook_takes_too_long(desk: OpenDesk) -> None:
     # H4: left to themselves the older CLIs would go on to ask.
     it = await desk(reply(TOUCH), reply("Then not."))
     hooks, held, handler = Hooks(), Holding(), Handler(Allow())
@@ -195,7 +195,7 @@ async def test_a_tool_does_not_run_when_its_hook_takes_too_long(desk: Setup) -> 
     assert not (it.cwd / "made").exists()
 
 
-async def test_an_interrupt_cancels_the_hook_that_is_being_waited_for(desk: Setup) -> None:
+async def test_an_interrupt_cancels_the_hook_that_is_being_waited_for(desk: OpenDesk) -> None:
     # B14
     it = await desk(reply(TOUCH), reply("Here again."))
     hooks, held = Hooks(), Holding()
@@ -217,7 +217,7 @@ async def test_an_interrupt_cancels_the_hook_that_is_being_waited_for(desk: Setu
     assert not (it.cwd / "made").exists()
 
 
-async def test_a_hook_that_decides_nothing_may_fail_and_the_turn_goes_on(desk: Setup) -> None:
+async def test_a_hook_that_decides_nothing_may_fail_and_the_turn_goes_on(desk: OpenDesk) -> None:
     it = await desk(reply(TOUCH), reply("Made."))
     hooks, failed = Hooks(), asyncio.Event()
 
@@ -236,7 +236,7 @@ async def test_a_hook_that_decides_nothing_may_fail_and_the_turn_goes_on(desk: S
 # PermissionRequest
 
 
-async def test_a_permission_hook_that_is_faster_withdraws_the_question(desk: Setup) -> None:
+async def test_a_permission_hook_that_is_faster_withdraws_the_question(desk: OpenDesk) -> None:
     # H5: 2.1.37 does not ask before the hook has answered, and not at all if it decides.
     it = await desk(reply(TOUCH), reply("Made."))
     hooks, held = Hooks(), Holding()
@@ -257,7 +257,7 @@ async def test_a_permission_hook_that_is_faster_withdraws_the_question(desk: Set
     assert (it.cwd / "made").exists()
 
 
-async def test_a_person_who_is_faster_than_a_permission_hook_decides(desk: Setup) -> None:
+async def test_a_person_who_is_faster_than_a_permission_hook_decides(desk: OpenDesk) -> None:
     # H5: on 2.1.37 the hook comes first, so there it leaves the decision to the person.
     it = await desk(reply(TOUCH), reply("Made."))
     hooks, held, handler = Hooks(), Holding(), Handler(Allow())
@@ -274,7 +274,7 @@ async def test_a_person_who_is_faster_than_a_permission_hook_decides(desk: Setup
     assert (it.cwd / "made").exists()
 
 
-async def test_a_permission_hook_denies_and_the_model_reads_why(desk: Setup) -> None:
+async def test_a_permission_hook_denies_and_the_model_reads_why(desk: OpenDesk) -> None:
     # H5
     it = await desk(reply(TOUCH), reply("Then not."))
     hooks = Hooks()
@@ -290,7 +290,7 @@ async def test_a_permission_hook_denies_and_the_model_reads_why(desk: Setup) -> 
     assert not (it.cwd / "made").exists()
 
 
-async def test_a_permission_hook_that_raises_denies(desk: Setup) -> None:
+async def test_a_permission_hook_that_raises_denies(desk: OpenDesk) -> None:
     # H5
     it = await desk(reply(TOUCH), reply("Then not."))
     hooks = Hooks()
@@ -309,7 +309,7 @@ async def test_a_permission_hook_that_raises_denies(desk: Setup) -> None:
 # The turn
 
 
-async def test_a_stop_hook_sends_the_model_back_to_work(desk: Setup) -> None:
+async def test_a_stop_hook_sends_the_model_back_to_work(desk: OpenDesk) -> None:
     # H6
     it = await desk(reply("Done."), reply("Now with tests."))
     hooks, active = Hooks(), list[bool]()
@@ -327,7 +327,7 @@ async def test_a_stop_hook_sends_the_model_back_to_work(desk: Setup) -> None:
     assert turn.text == "Now with tests."
 
 
-async def test_a_prompt_hook_adds_what_the_model_should_know(desk: Setup) -> None:
+async def test_a_prompt_hook_adds_what_the_model_should_know(desk: OpenDesk) -> None:
     # H6
     it = await desk(reply("It is high tide."))
     hooks, prompts = Hooks(), list[str]()
@@ -344,7 +344,7 @@ async def test_a_prompt_hook_adds_what_the_model_should_know(desk: Setup) -> Non
     assert "The tide is high." in str(conversation(it)[0].body["messages"])
 
 
-async def test_a_prompt_hook_keeps_a_prompt_from_the_model(desk: Setup) -> None:
+async def test_a_prompt_hook_keeps_a_prompt_from_the_model(desk: OpenDesk) -> None:
     # H6
     it = await desk(reply("Not reached."), reply("Hello."))
     hooks = Hooks()
@@ -360,7 +360,7 @@ async def test_a_prompt_hook_keeps_a_prompt_from_the_model(desk: Setup) -> None:
         assert conversation(it) == []
 
 
-async def test_a_hook_after_a_tool_reads_its_result_and_adds_to_it(desk: Setup) -> None:
+async def test_a_hook_after_a_tool_reads_its_result_and_adds_to_it(desk: OpenDesk) -> None:
     # H6
     it = await desk(reply(bash("echo ahoy")), reply("Heard."))
     hooks, responses = Hooks(), list[Any]()
@@ -378,7 +378,7 @@ async def test_a_hook_after_a_tool_reads_its_result_and_adds_to_it(desk: Setup) 
     assert "That was a greeting." in str(conversation(it)[1].body["messages"])
 
 
-async def test_a_background_hook_holds_nothing_up(desk: Setup) -> None:
+async def test_a_background_hook_holds_nothing_up(desk: OpenDesk) -> None:
     # H4
     it = await desk(reply(TOUCH), reply("Made."))
     hooks, held = Hooks(), Holding()
@@ -397,7 +397,7 @@ async def test_a_background_hook_holds_nothing_up(desk: Setup) -> None:
     assert (it.cwd / "made").exists()
 
 
-async def test_all_events_can_be_registered_at_once(desk: Setup) -> None:
+async def test_all_events_can_be_registered_at_once(desk: OpenDesk) -> None:
     # H6, H11, H12: the older CLIs know but some of them.
     it = await desk(reply(TOUCH), reply("Made."))
     hooks, called = Hooks(), list[str]()

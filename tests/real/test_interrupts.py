@@ -19,7 +19,7 @@ from pilothouse import (
 )
 from pilothouse.protocol import ControlCancelRequest
 from pilothouse_sim.scenario import gate, reply, text, tool
-from tests.support.real.desk import NEWEST, Setup
+from tests.support.real.desk import NEWEST, OpenDesk
 from tests.support.real.held import HeldCommand, allow, conversation, unread
 from tests.support.waiting import DEADLINE
 
@@ -41,7 +41,7 @@ def check_interrupted(turn: Turn, version: str, reason: str) -> None:
     assert bool(result.errors) == (version != OLDEST)
 
 
-async def test_interrupt_in_the_middle_of_text(desk: Setup) -> None:
+async def test_interrupt_in_the_middle_of_text(desk: OpenDesk) -> None:
     # D1
     it = await desk(reply(text("one "), gate("held"), text("two")), reply("again"))
     client = await it.client(include_partial_messages=True)
@@ -62,7 +62,7 @@ async def test_interrupt_in_the_middle_of_text(desk: Setup) -> None:
     assert "next" in conversation(it)[-1].last
 
 
-async def test_interrupt_before_the_model_said_anything(desk: Setup) -> None:
+async def test_interrupt_before_the_model_said_anything(desk: OpenDesk) -> None:
     it = await desk(reply(gate("held"), "too late"), reply("again"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -74,7 +74,7 @@ async def test_interrupt_before_the_model_said_anything(desk: Setup) -> None:
     check_interrupted(turn, it.version, "aborted_streaming")
 
 
-async def test_interrupt_in_the_middle_of_a_tool_kills_it(desk: Setup) -> None:
+async def test_interrupt_in_the_middle_of_a_tool_kills_it(desk: OpenDesk) -> None:
     # D2
     async with HeldCommand().serving() as held:
         it = await desk(reply(held.call), reply("again"))
@@ -91,7 +91,7 @@ async def test_interrupt_in_the_middle_of_a_tool_kills_it(desk: Setup) -> None:
     assert client.turns.tools == {}
 
 
-async def test_interrupt_while_a_person_is_asked_takes_the_question_back(desk: Setup) -> None:
+async def test_interrupt_while_a_person_is_asked_takes_the_question_back(desk: OpenDesk) -> None:
     # D3
     asked, withdrawn = asyncio.Event(), asyncio.Event()
 
@@ -121,7 +121,7 @@ async def test_interrupt_while_a_person_is_asked_takes_the_question_back(desk: S
     assert not (it.cwd / "made").exists()
 
 
-async def test_interrupt_of_an_idle_session_changes_nothing(desk: Setup) -> None:
+async def test_interrupt_of_an_idle_session_changes_nothing(desk: OpenDesk) -> None:
     it = await desk(reply("one"), reply("two"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -133,7 +133,7 @@ async def test_interrupt_of_an_idle_session_changes_nothing(desk: Setup) -> None
         assert (await client.ask("2")).outcome == "finished"
 
 
-async def test_a_prompt_queued_before_an_interrupt_still_gets_its_turn(desk: Setup) -> None:
+async def test_a_prompt_queued_before_an_interrupt_still_gets_its_turn(desk: OpenDesk) -> None:
     # D13
     it = await desk(reply(text("one "), gate("held")), reply("two"))
     client = await it.client()
@@ -150,7 +150,7 @@ async def test_a_prompt_queued_before_an_interrupt_still_gets_its_turn(desk: Set
     assert answered.text == "two"
 
 
-async def test_a_denial_that_stops_ends_the_turn_as_interrupted(desk: Setup) -> None:
+async def test_a_denial_that_stops_ends_the_turn_as_interrupted(desk: OpenDesk) -> None:
     # B12
     async def stop(_: PermissionRequest) -> Deny:
         return Deny("Enough.", stop=True)

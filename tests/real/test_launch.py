@@ -27,7 +27,7 @@ from pilothouse.client.launch import ENCLOSING_SESSION
 from pilothouse_sim.scenario import ModelRequest, reply, tool
 from tests.support.places import PROGRAMS
 from tests.support.processes import showing
-from tests.support.real.desk import VERSIONS, Desk, Setup, older
+from tests.support.real.desk import VERSIONS, Desk, OpenDesk, older
 from tests.support.real.held import allow, next_of
 from tests.support.waiting import DEADLINE
 
@@ -70,7 +70,7 @@ SHOW = tool("Bash", command="env -0 > seen", description="show the environment")
 
 
 async def test_without_options_a_cli_gets_the_flags_of_the_protocol_and_nothing_else(
-    desk: Setup,
+    desk: OpenDesk,
 ) -> None:
     it = await desk()
     client = await it.client()
@@ -78,7 +78,7 @@ async def test_without_options_a_cli_gets_the_flags_of_the_protocol_and_nothing_
 
 
 @pytest.mark.parametrize("option", ["system_prompt", "append_system_prompt"])
-async def test_a_long_system_prompt_arrives_at_the_model(desk: Setup, option: str) -> None:
+async def test_a_long_system_prompt_arrives_at_the_model(desk: OpenDesk, option: str) -> None:
     it = await desk(reply("hello"))
     given: dict[str, Any] = {option: LONG + "It ends here."}
     client = await it.client(**given)
@@ -90,7 +90,7 @@ async def test_a_long_system_prompt_arrives_at_the_model(desk: Setup, option: st
     assert sum(map(len, _cmdline(client))) < 2_000
 
 
-async def test_long_settings_arrive(desk: Setup) -> None:
+async def test_long_settings_arrive(desk: OpenDesk) -> None:
     it = await desk(reply(SHOW), reply("done"))
     settings = {"env": {"WIND": "north", "TALE": LONG[:100_000], "OTHER": LONG[:20_000]}}
     client = await it.client(settings=settings, on_permission=allow)
@@ -99,7 +99,7 @@ async def test_long_settings_arrive(desk: Setup) -> None:
     assert seen["TALE"] == settings["env"]["TALE"]
 
 
-async def test_a_long_mcp_configuration_arrives(desk: Setup) -> None:
+async def test_a_long_mcp_configuration_arrives(desk: OpenDesk) -> None:
     it = await desk(reply("hello"))
     parrot = {
         "type": "stdio",
@@ -116,7 +116,7 @@ async def test_a_long_mcp_configuration_arrives(desk: Setup) -> None:
 
 
 async def test_headers_and_variables_of_servers_arrive_and_are_in_no_command_line(
-    desk: Setup,
+    desk: OpenDesk,
 ) -> None:
     it = await desk(reply("hello"))
     secret = f"hush-{os.getpid()}"
@@ -189,7 +189,7 @@ ANSWERS: dict[str, Any] = {
 }
 
 
-async def test_a_long_agent_and_a_long_schema_arrive(desk: Setup) -> None:
+async def test_a_long_agent_and_a_long_schema_arrive(desk: OpenDesk) -> None:
     schema = {
         "type": "object",
         "properties": {"course": {"type": "string", "description": LONG}},
@@ -212,7 +212,7 @@ async def test_a_long_agent_and_a_long_schema_arrive(desk: Setup) -> None:
     assert output["input_schema"]["properties"]["course"]["description"] == LONG
 
 
-async def test_the_files_of_a_start_are_removed_at_its_end(desk: Setup) -> None:
+async def test_the_files_of_a_start_are_removed_at_its_end(desk: OpenDesk) -> None:
     it = await desk(reply("hello"))
     client = await it.client(system_prompt=LONG)
     [flag] = [part for part in _cmdline(client) if part.startswith("--system-prompt-file=")]
@@ -227,7 +227,7 @@ async def test_the_files_of_a_start_are_removed_at_its_end(desk: Setup) -> None:
 # Sessions
 
 
-async def test_the_session_is_known_before_the_cli_starts(desk: Setup) -> None:
+async def test_the_session_is_known_before_the_cli_starts(desk: OpenDesk) -> None:
     # A5
     it = await desk(reply("hello"))
     client = await it.client()
@@ -245,7 +245,7 @@ async def test_the_session_is_known_before_the_cli_starts(desk: Setup) -> None:
 # The environment
 
 
-async def test_the_tools_of_a_cli_see_what_the_options_gave(desk: Setup, version: str) -> None:
+async def test_the_tools_of_a_cli_see_what_the_options_gave(desk: OpenDesk, version: str) -> None:
     # A28
     it = await desk(reply(SHOW), reply("done"))
     client = await it.client(on_permission=allow, env={"FLAVOUR": "salty"})
@@ -263,7 +263,7 @@ async def test_the_tools_of_a_cli_see_what_the_options_gave(desk: Setup, version
 
 
 async def test_a_session_within_a_session_takes_nothing_of_it_for_its_own(
-    desk: Setup, monkeypatch: pytest.MonkeyPatch
+    desk: OpenDesk, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     it = await desk(reply(SHOW), reply("done"))
     for name in os.environ:
@@ -287,7 +287,7 @@ async def test_a_session_within_a_session_takes_nothing_of_it_for_its_own(
     assert "of the enclosing session" not in seen.values()
 
 
-async def test_another_entry_point_changes_what_a_cli_offers(desk: Setup, version: str) -> None:
+async def test_another_entry_point_changes_what_a_cli_offers(desk: OpenDesk, version: str) -> None:
     # A27. Why none is set: a name a CLI does not know costs 2.1.119 its search tools.
     it = await desk(reply("one"), reply("two"))
     offered: list[tuple[set[str], set[str]]] = []
@@ -315,7 +315,7 @@ NEW_FLAGS: dict[str, tuple[dict[str, Any], set[str]]] = {
 }
 
 
-async def test_the_flags_a_cli_knows_do_no_harm(desk: Setup, version: str) -> None:
+async def test_the_flags_a_cli_knows_do_no_harm(desk: OpenDesk, version: str) -> None:
     it = await desk(reply("hello"))
     known = [given for given, refused_by in NEW_FLAGS.values() if version not in refused_by]
     client = await it.client(**{name: value for given in known for name, value in given.items()})
@@ -333,7 +333,9 @@ async def test_the_flags_a_cli_knows_do_no_harm(desk: Setup, version: str) -> No
     ],
     indirect=["version"],
 )
-async def test_a_flag_a_cli_does_not_know_is_told_in_its_own_words(desk: Setup, flag: str) -> None:
+async def test_a_flag_a_cli_does_not_know_is_told_in_its_own_words(
+    desk: OpenDesk, flag: str
+) -> None:
     given, _ = NEW_FLAGS[flag]
     complaint = f"unknown option '{flag}"
     it = await desk(reply("hello"))
@@ -346,14 +348,14 @@ async def test_a_flag_a_cli_does_not_know_is_told_in_its_own_words(desk: Setup, 
 
 
 @older
-async def test_options_no_older_cli_knows_are_told_in_its_own_words(desk: Setup) -> None:
+async def test_options_no_older_cli_knows_are_told_in_its_own_words(desk: OpenDesk) -> None:
     it = await desk()
     async with asyncio.timeout(DEADLINE):
         with pytest.raises(SessionEnded, match="unknown option '--permission-prompts"):
             await it.client(permission_prompts="none")
 
 
-async def test_a_program_that_cannot_run_is_not_started(desk: Setup) -> None:
+async def test_a_program_that_cannot_run_is_not_started(desk: OpenDesk) -> None:
     it = await desk()
     broken = it.home / "claude"
     broken.write_bytes(b"\x7fELF nothing more")
@@ -368,7 +370,7 @@ async def test_a_program_that_cannot_run_is_not_started(desk: Setup) -> None:
 # What is said
 
 
-async def test_images_and_documents_arrive_at_the_model(desk: Setup) -> None:
+async def test_images_and_documents_arrive_at_the_model(desk: OpenDesk) -> None:
     # A15
     it = await desk(reply("I see"))
     chart = it.home / "chart.png"

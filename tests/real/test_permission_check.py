@@ -20,7 +20,7 @@ from pilothouse_sim.real_cli import environment
 from pilothouse_sim.scenario import ToolCall, computed, reply, tool
 from tests.support.model_questions import COLOUR
 from tests.support.real.answering import bash, conversation, results
-from tests.support.real.desk import CACHE, Desk, Setup, newest
+from tests.support.real.desk import CACHE, Desk, OpenDesk, newest
 from tests.support.real.plans import PLAN, write_plan
 from tests.support.server.machine import Machine
 from tests.support.waiting import DEADLINE, until
@@ -118,7 +118,7 @@ def touch(name: str) -> ToolCall:
     return bash(f"touch {name}")
 
 
-async def test_people_decide_what_a_foreign_cli_may_do(desk: Setup, machine: Machine) -> None:
+async def test_people_decide_what_a_foreign_cli_may_do(desk: OpenDesk, machine: Machine) -> None:
     # B32, B37, B38
     it = await desk(reply(touch("one.txt")), reply(touch("two.txt")), reply("Half of it."))
     await machine.serve()
@@ -137,7 +137,7 @@ async def test_people_decide_what_a_foreign_cli_may_do(desk: Setup, machine: Mac
     assert not any("permission_check" in name for name in conversation(it)[-1].tools)
 
 
-async def test_questions_and_plans_come_the_same_way(desk: Setup, machine: Machine) -> None:
+async def test_questions_and_plans_come_the_same_way(desk: OpenDesk, machine: Machine) -> None:
     # B32
     ask, leave = tool("AskUserQuestion", questions=[COLOUR]), tool("ExitPlanMode")
     it = await desk(reply(ask), computed(write_plan), reply(leave), reply("Painted."))
@@ -156,7 +156,7 @@ async def test_questions_and_plans_come_the_same_way(desk: Setup, machine: Machi
 
 
 async def test_without_a_server_the_model_reads_why_it_may_not(
-    desk: Setup, machine: Machine
+    desk: OpenDesk, machine: Machine
 ) -> None:
     it = await desk(reply(touch("one.txt")), reply("A pity."))
     in_the_way = machine.folder / "file"
@@ -170,7 +170,7 @@ async def test_without_a_server_the_model_reads_why_it_may_not(
 
 
 async def test_a_cli_that_waits_no_longer_takes_its_question_along(
-    desk: Setup, machine: Machine
+    desk: OpenDesk, machine: Machine
 ) -> None:
     # B39
     it = await desk(*(reply(touch("one.txt")) for _ in range(3)))
@@ -192,7 +192,7 @@ async def test_a_cli_that_waits_no_longer_takes_its_question_along(
 
 
 async def test_a_server_that_is_killed_comes_back_with_the_question(
-    desk: Setup, machine: Machine
+    desk: OpenDesk, machine: Machine
 ) -> None:
     it = await desk(reply(touch("one.txt")), reply("Done."))
     server = await machine.serve()

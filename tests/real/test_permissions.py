@@ -39,7 +39,7 @@ from pilothouse.protocol import (
 from pilothouse_sim.scenario import reply
 from pilothouse_sim.scenario import tool as call
 from tests.support.real.answering import Handler, bash, conversation, results
-from tests.support.real.desk import NEWEST, Desk, Setup, newest
+from tests.support.real.desk import NEWEST, Desk, OpenDesk, newest
 from tests.support.waiting import DEADLINE
 
 TOUCH = bash("touch made")
@@ -57,7 +57,7 @@ def project_record(it: Desk) -> dict[str, Any]:
     return known.get("projects", {}).get(str(it.cwd), {})
 
 
-async def test_an_allowed_tool_runs_and_its_request_tells_what_it_would_do(desk: Setup) -> None:
+async def test_an_allowed_tool_runs_and_its_request_tells_what_it_would_do(desk: OpenDesk) -> None:
     # B1, B2
     it = await desk(reply(TOUCH), reply("Made."))
     handler = Handler(Allow())
@@ -74,7 +74,7 @@ async def test_an_allowed_tool_runs_and_its_request_tells_what_it_would_do(desk:
     assert (it.cwd / "made").exists()
 
 
-async def test_a_tool_runs_with_the_input_it_was_allowed_with(desk: Setup) -> None:
+async def test_a_tool_runs_with_the_input_it_was_allowed_with(desk: OpenDesk) -> None:
     # B2
     it = await desk(reply(TOUCH), reply("Made."))
     edit = Handler(lambda asked: Allow(input={**asked.input, "command": "touch edited"}))
@@ -85,7 +85,7 @@ async def test_a_tool_runs_with_the_input_it_was_allowed_with(desk: Setup) -> No
     assert not (it.cwd / "made").exists()
 
 
-async def test_the_model_reads_why_a_tool_was_denied_and_goes_on(desk: Setup) -> None:
+async def test_the_model_reads_why_a_tool_was_denied_and_goes_on(desk: OpenDesk) -> None:
     # B3
     it = await desk(reply(TOUCH), reply("Then not."))
     client = await it.client(on_permission=Handler(Deny("Not on a Sunday.")))
@@ -98,7 +98,7 @@ async def test_the_model_reads_why_a_tool_was_denied_and_goes_on(desk: Setup) ->
     assert not (it.cwd / "made").exists()
 
 
-async def test_a_denial_without_a_reason_is_a_denial_still(desk: Setup) -> None:
+async def test_a_denial_without_a_reason_is_a_denial_still(desk: OpenDesk) -> None:
     # B3
     it = await desk(reply(TOUCH), reply("Then not."))
     client = await it.client(on_permission=Handler(Deny(" ")))
@@ -110,7 +110,7 @@ async def test_a_denial_without_a_reason_is_a_denial_still(desk: Setup) -> None:
 
 
 async def test_what_is_remembered_is_not_asked_again_and_leaves_no_trace_on_disk(
-    desk: Setup,
+    desk: OpenDesk,
 ) -> None:
     # B8, B9
     it = await desk(
@@ -129,7 +129,7 @@ async def test_what_is_remembered_is_not_asked_again_and_leaves_no_trace_on_disk
     assert not project_record(it).get("allowedTools")
 
 
-async def test_a_command_allowed_with_changes_is_remembered_as_changed(desk: Setup) -> None:
+async def test_a_command_allowed_with_changes_is_remembered_as_changed(desk: OpenDesk) -> None:
     it = await desk(reply(TOUCH), reply(bash("touch edited")), reply(TOUCH), reply("Both."))
     edited = Allow(input={"command": "touch edited"}, always=True)
     handler = Handler(edited, Deny("Not that one."))
@@ -142,7 +142,7 @@ async def test_a_command_allowed_with_changes_is_remembered_as_changed(desk: Set
     assert not (it.cwd / "made").exists()
 
 
-async def test_a_hook_can_have_a_person_asked_about_what_is_remembered(desk: Setup) -> None:
+async def test_a_hook_can_have_a_person_asked_about_what_is_remembered(desk: OpenDesk) -> None:
     # H3: 2.1.37 does not ask where a rule allows the tool.
     it = await desk(reply(LIST), reply(LIST), reply("Twice."))
     hooks = Hooks()
@@ -158,7 +158,9 @@ async def test_a_hook_can_have_a_person_asked_about_what_is_remembered(desk: Set
     assert len(handler.requests) == (1 if it.version == "2.1.37" else 2)
 
 
-async def test_what_is_remembered_for_the_project_is_written_to_its_settings(desk: Setup) -> None:
+async def test_what_is_remembered_for_the_project_is_written_to_its_settings(
+    desk: OpenDesk,
+) -> None:
     # B9
     it = await desk(reply(LIST), reply("Listed."))
     client = await it.client(on_permission=Handler(Allow(always="localSettings")))
@@ -168,7 +170,7 @@ async def test_what_is_remembered_for_the_project_is_written_to_its_settings(des
     assert any("os.listdir" in rule for rule in written["permissions"]["allow"])
 
 
-async def test_a_rule_of_ones_own_is_taken_with_the_answer(desk: Setup) -> None:
+async def test_a_rule_of_ones_own_is_taken_with_the_answer(desk: OpenDesk) -> None:
     # B8
     it = await desk(reply(TOUCH), reply(bash("python3 -c 'print(6*7)'")), reply("Both."))
     rule = AddRules(rules=[PermissionRule(tool_name="Bash", rule_content="python3:*")])
@@ -180,7 +182,9 @@ async def test_a_rule_of_ones_own_is_taken_with_the_answer(desk: Setup) -> None:
     assert results(it)[1] == "42"
 
 
-async def test_a_rule_for_a_command_that_writes_holds_on_the_newest_cli_only(desk: Setup) -> None:
+async def test_a_rule_for_a_command_that_writes_holds_on_the_newest_cli_only(
+    desk: OpenDesk,
+) -> None:
     # B34
     it = await desk(reply(TOUCH), reply(bash("touch other")), reply("Both."))
     rule = AddRules(rules=[PermissionRule(tool_name="Bash", rule_content="touch:*")])
@@ -194,7 +198,7 @@ async def test_a_rule_for_a_command_that_writes_holds_on_the_newest_cli_only(des
 
 
 async def test_an_answer_can_switch_the_mode_in_the_same_moment(
-    desk: Setup, tmp_path: Path
+    desk: OpenDesk, tmp_path: Path
 ) -> None:
     # B10
     note = tmp_path / "project/note.txt"
@@ -209,7 +213,7 @@ async def test_an_answer_can_switch_the_mode_in_the_same_moment(
 
 
 async def test_two_requests_open_at_once_are_answered_in_any_order(
-    desk: Setup, tmp_path: Path
+    desk: OpenDesk, tmp_path: Path
 ) -> None:
     # B11
     port, starboard = tmp_path / "port.txt", tmp_path / "starboard.txt"
@@ -238,7 +242,7 @@ async def test_two_requests_open_at_once_are_answered_in_any_order(
     assert "the starboard side" in told[1]
 
 
-async def test_a_handler_that_raises_denies_and_says_why(desk: Setup) -> None:
+async def test_a_handler_that_raises_denies_and_says_why(desk: OpenDesk) -> None:
     # B5
     it = await desk(reply(TOUCH), reply("Then not."))
     client = await it.client(on_permission=Handler(KeyError("no such rule")))
@@ -249,7 +253,7 @@ async def test_a_handler_that_raises_denies_and_says_why(desk: Setup) -> None:
     assert not (it.cwd / "made").exists()
 
 
-async def test_a_handler_that_gave_up_denies(desk: Setup) -> None:
+async def test_a_handler_that_gave_up_denies(desk: OpenDesk) -> None:
     it = await desk(reply(TOUCH), reply("Then not."))
     client = await it.client(on_permission=Handler(asyncio.CancelledError()))
     async with asyncio.timeout(DEADLINE):
@@ -259,7 +263,7 @@ async def test_a_handler_that_gave_up_denies(desk: Setup) -> None:
     assert not (it.cwd / "made").exists()
 
 
-async def test_what_is_no_answer_to_a_tool_denies_it(desk: Setup) -> None:
+async def test_what_is_no_answer_to_a_tool_denies_it(desk: OpenDesk) -> None:
     # B3, B7
     wrong = [None, "yes", True, Skip(), Choose({}), ApprovePlan(), RejectPlan()]
     unwritable = Allow(input={"command": "touch made", "why": object()})
@@ -276,7 +280,7 @@ async def test_what_is_no_answer_to_a_tool_denies_it(desk: Setup) -> None:
     assert not (it.cwd / "made").exists()
 
 
-async def test_without_any_handler_the_cli_denies_by_itself(desk: Setup) -> None:
+async def test_without_any_handler_the_cli_denies_by_itself(desk: OpenDesk) -> None:
     # B16
     it = await desk(reply(TOUCH), reply("Then not."))
     client = await it.client()
@@ -291,7 +295,7 @@ async def test_without_any_handler_the_cli_denies_by_itself(desk: Setup) -> None
     assert not (it.cwd / "made").exists()
 
 
-async def test_a_tool_is_denied_where_only_questions_have_a_handler(desk: Setup) -> None:
+async def test_a_tool_is_denied_where_only_questions_have_a_handler(desk: OpenDesk) -> None:
     it = await desk(reply(TOUCH), reply("Then not."))
     handler = Handler(Skip())
     client = await it.client(on_question=handler)
@@ -302,7 +306,7 @@ async def test_a_tool_is_denied_where_only_questions_have_a_handler(desk: Setup)
     assert not (it.cwd / "made").exists()
 
 
-async def test_in_dont_ask_mode_the_cli_denies_without_asking(desk: Setup) -> None:
+async def test_in_dont_ask_mode_the_cli_denies_without_asking(desk: OpenDesk) -> None:
     # B18
     it = await desk(reply(TOUCH), reply("Then not."))
     handler = Handler(Allow())
@@ -314,7 +318,7 @@ async def test_in_dont_ask_mode_the_cli_denies_without_asking(desk: Setup) -> No
     assert not (it.cwd / "made").exists()
 
 
-async def test_a_mode_set_while_idle_holds_for_the_next_turn(desk: Setup) -> None:
+async def test_a_mode_set_while_idle_holds_for_the_next_turn(desk: OpenDesk) -> None:
     # B17, C6
     it = await desk(reply(TOUCH), reply("Made."))
     handler = Handler(Allow())
@@ -326,7 +330,7 @@ async def test_a_mode_set_while_idle_holds_for_the_next_turn(desk: Setup) -> Non
     assert not (it.cwd / "made").exists()
 
 
-async def test_a_command_that_only_reads_is_not_asked_about(desk: Setup) -> None:
+async def test_a_command_that_only_reads_is_not_asked_about(desk: OpenDesk) -> None:
     # B20
     it = await desk(reply(bash("ls")), reply("Seen."))
     (it.cwd / "seen.txt").write_text("")
@@ -349,7 +353,7 @@ async def check(tool_name: str, input: dict[str, Any], tool_use_id: str) -> str:
     return json.dumps({"behavior": "allow", "updatedInput": input})
 
 
-async def test_an_in_process_tool_can_answer_for_a_handler(desk: Setup) -> None:
+async def test_an_in_process_tool_can_answer_for_a_handler(desk: OpenDesk) -> None:
     # B32
     it = await desk(reply(TOUCH), reply(bash("mkdir other")), reply("One of them."))
     servers = {"door": ToolServer([check], name="door")}
@@ -373,7 +377,7 @@ BYPASS = "bypassPermissions"
 TO_BYPASS = SetMode(mode=BYPASS)
 
 
-async def test_no_control_request_sets_bypass_mode_unless_it_was_opened(desk: Setup) -> None:
+async def test_no_control_request_sets_bypass_mode_unless_it_was_opened(desk: OpenDesk) -> None:
     # B19: 2.1.37 would do it at a word.
     it = await desk(reply(TOUCH), reply("Then not."))
     handler = Handler(Deny("No."))
@@ -401,7 +405,9 @@ async def test_no_control_request_sets_bypass_mode_unless_it_was_opened(desk: Se
         ),
     ],
 )
-async def test_no_answer_sets_bypass_mode_unless_it_was_opened(desk: Setup, answer: Allow) -> None:
+async def test_no_answer_sets_bypass_mode_unless_it_was_opened(
+    desk: OpenDesk, answer: Allow
+) -> None:
     # B10, B19
     it = await desk(reply(TOUCH), reply(bash("mkdir other")), reply("Then not."))
     handler = Handler(answer, Deny("No."))
@@ -413,7 +419,7 @@ async def test_no_answer_sets_bypass_mode_unless_it_was_opened(desk: Setup, answ
     assert not (it.cwd / "made").exists()
 
 
-async def test_no_hook_sets_bypass_mode_unless_it_was_opened(desk: Setup) -> None:
+async def test_no_hook_sets_bypass_mode_unless_it_was_opened(desk: OpenDesk) -> None:
     # B19, H5
     it = await desk(reply(TOUCH), reply(bash("mkdir other")), reply("Then not."))
     hooks, asked = Hooks(), list[str]()
@@ -457,7 +463,7 @@ async def test_no_hook_sets_bypass_mode_unless_it_was_opened(desk: Setup) -> Non
     ids=str,
 )
 async def test_no_option_starts_in_bypass_mode_unless_it_was_opened(
-    desk: Setup, options: dict[str, Any]
+    desk: OpenDesk, options: dict[str, Any]
 ) -> None:
     # B19
     it = await desk()
@@ -465,7 +471,7 @@ async def test_no_option_starts_in_bypass_mode_unless_it_was_opened(
         await it.client(**options)
 
 
-async def test_bypass_mode_works_where_it_was_opened(desk: Setup) -> None:
+async def test_bypass_mode_works_where_it_was_opened(desk: OpenDesk) -> None:
     # B19. The CLI lets root do so in what is declared to be a sandbox, as this is.
     it = await desk(reply(TOUCH), reply("Made."), reply(bash("mkdir other")), reply("Made too."))
     handler = Handler(Allow(), Deny())
@@ -479,7 +485,7 @@ async def test_bypass_mode_works_where_it_was_opened(desk: Setup) -> None:
     assert (it.cwd / "other").exists()
 
 
-async def test_root_may_not_open_bypass_mode_outside_of_a_sandbox(desk: Setup) -> None:
+async def test_root_may_not_open_bypass_mode_outside_of_a_sandbox(desk: OpenDesk) -> None:
     # B33
     it = await desk(reply("Hello."))
     async with asyncio.timeout(DEADLINE):

@@ -18,7 +18,7 @@ from pilothouse import (
 )
 from pilothouse_sim.scenario import ModelRequest, Reply, computed, reply, tool
 from tests.support.real.answering import Handler, bash, results
-from tests.support.real.desk import NEWEST, Setup
+from tests.support.real.desk import NEWEST, OpenDesk
 from tests.support.real.plans import PLAN, write_plan
 from tests.support.waiting import DEADLINE
 
@@ -29,7 +29,9 @@ def write_note(tmp_path: Path) -> Reply:
     return reply(tool("Write", file_path=str(tmp_path / "project/note.txt"), content="noted"))
 
 
-async def test_an_approved_plan_leads_back_to_the_mode_before(desk: Setup, tmp_path: Path) -> None:
+async def test_an_approved_plan_leads_back_to_the_mode_before(
+    desk: OpenDesk, tmp_path: Path
+) -> None:
     # B25, B26
     it = await desk(computed(write_plan), EXIT, write_note(tmp_path), reply("Leapt."))
     on_plan, on_permission = Handler(ApprovePlan()), Handler(Allow())
@@ -50,7 +52,7 @@ async def test_an_approved_plan_leads_back_to_the_mode_before(desk: Setup, tmp_p
 
 
 async def test_a_plan_is_approved_and_the_mode_switched_in_one_answer(
-    desk: Setup, tmp_path: Path
+    desk: OpenDesk, tmp_path: Path
 ) -> None:
     # B26
     it = await desk(computed(write_plan), EXIT, write_note(tmp_path), reply("Leapt."))
@@ -67,7 +69,7 @@ async def test_a_plan_is_approved_and_the_mode_switched_in_one_answer(
 
 
 async def test_a_mode_set_while_the_plan_is_asked_about_survives_its_approval(
-    desk: Setup, tmp_path: Path
+    desk: OpenDesk, tmp_path: Path
 ) -> None:
     # B27
     it = await desk(computed(write_plan), EXIT, write_note(tmp_path), reply("Leapt."))
@@ -89,7 +91,7 @@ async def test_a_mode_set_while_the_plan_is_asked_about_survives_its_approval(
     assert (it.cwd / "note.txt").exists()
 
 
-async def test_the_model_works_by_the_plan_as_the_person_edited_it(desk: Setup) -> None:
+async def test_the_model_works_by_the_plan_as_the_person_edited_it(desk: OpenDesk) -> None:
     # B28: 2.1.37 would drop the edit, so there the model is asked to take the edited plan.
     it = await desk(computed(write_plan), EXIT, computed(_again), reply("Leapt."))
     edited = "# Plan\n\n1. Look twice\n"
@@ -112,7 +114,7 @@ def _again(request: ModelRequest) -> Reply:
     return EXIT if "Use this plan instead" in request.last else reply("Leapt.")
 
 
-async def test_a_plan_to_be_revised_is_asked_about_again(desk: Setup) -> None:
+async def test_a_plan_to_be_revised_is_asked_about_again(desk: OpenDesk) -> None:
     # B29
     it = await desk(computed(write_plan), EXIT, EXIT, reply("Leapt."))
     on_plan = Handler(RevisePlan("Look twice, please."), ApprovePlan())
@@ -125,7 +127,9 @@ async def test_a_plan_to_be_revised_is_asked_about_again(desk: Setup) -> None:
     assert turn.outcome == "finished"
 
 
-async def test_a_rejected_plan_leaves_the_session_in_plan_mode(desk: Setup, tmp_path: Path) -> None:
+async def test_a_rejected_plan_leaves_the_session_in_plan_mode(
+    desk: OpenDesk, tmp_path: Path
+) -> None:
     # B29
     it = await desk(computed(write_plan), EXIT, reply("As you like."), reply("Still here."))
     client = await it.client(on_plan=Handler(RejectPlan("We stay ashore.")), permission_mode="plan")
@@ -150,7 +154,7 @@ async def modes_of_a_turn(client: Client, content: str) -> list[str | None]:
     return modes[-1:]
 
 
-async def test_a_plan_rejected_for_good_ends_the_turn(desk: Setup) -> None:
+async def test_a_plan_rejected_for_good_ends_the_turn(desk: OpenDesk) -> None:
     # B12, B29
     it = await desk(computed(write_plan), EXIT, reply("Still here."))
     client = await it.client(
@@ -161,7 +165,7 @@ async def test_a_plan_rejected_for_good_ends_the_turn(desk: Setup) -> None:
         assert (await client.ask("and now?")).text == "Still here."
 
 
-async def test_a_plan_that_was_never_written_has_no_text(desk: Setup) -> None:
+async def test_a_plan_that_was_never_written_has_no_text(desk: OpenDesk) -> None:
     # B25
     it = await desk(EXIT, reply("As you like."))
     on_permission = Handler(Deny("Which plan?"))
@@ -174,7 +178,7 @@ async def test_a_plan_that_was_never_written_has_no_text(desk: Setup) -> None:
     assert "Which plan?" in results(it)[0]
 
 
-async def test_entering_plan_mode_is_never_asked_about(desk: Setup) -> None:
+async def test_entering_plan_mode_is_never_asked_about(desk: OpenDesk) -> None:
     # B30
     it = await desk(reply(tool("EnterPlanMode")), computed(write_plan), EXIT, reply("Leapt."))
     handler = Handler(ApprovePlan())
@@ -184,7 +188,7 @@ async def test_entering_plan_mode_is_never_asked_about(desk: Setup) -> None:
     assert [request.tool_name for request in handler.requests] == ["ExitPlanMode"]
 
 
-async def test_in_plan_mode_only_older_clis_ask_about_a_command(desk: Setup) -> None:
+async def test_in_plan_mode_only_older_clis_ask_about_a_command(desk: OpenDesk) -> None:
     # B31
     it = await desk(reply(bash("touch made")), reply("Then not."))
     handler = Handler(Deny("Not while planning."))

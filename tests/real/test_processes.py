@@ -20,7 +20,7 @@ import pytest
 
 from pilothouse_sim.scenario import gate, reply, tool
 from tests.support.places import PROGRAMS
-from tests.support.real.desk import CACHE, Desk, Setup
+from tests.support.real.desk import CACHE, Desk, OpenDesk
 from tests.support.real.held import HeldCommand
 from tests.support.waiting import DEADLINE
 
@@ -115,7 +115,7 @@ async def mid_tool(held: HeldCommand, its: Owner) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 async def test_a_signal_to_the_owner_in_the_middle_of_a_tool_leaves_nothing(
-    desk: Setup, number: signal.Signals
+    desk: OpenDesk, number: signal.Signals
 ) -> None:
     # D10: left to themselves the CLI and its tools would stay.
     held = HeldCommand()
@@ -131,7 +131,7 @@ async def test_a_signal_to_the_owner_in_the_middle_of_a_tool_leaves_nothing(
 
 @pytest.mark.parametrize("end", ["closing", "leaving", "failing"])
 async def test_an_owner_that_ends_in_the_middle_of_a_tool_leaves_nothing(
-    desk: Setup, end: str
+    desk: OpenDesk, end: str
 ) -> None:
     held = HeldCommand()
     async with held.serving(), asyncio.timeout(DEADLINE):
@@ -145,7 +145,7 @@ async def test_an_owner_that_ends_in_the_middle_of_a_tool_leaves_nothing(
             assert its.process.returncode == (1 if end == "failing" else 0)
 
 
-async def test_a_killed_owner_leaves_no_background_work(desk: Setup) -> None:
+async def test_a_killed_owner_leaves_no_background_work(desk: OpenDesk) -> None:
     held = HeldCommand()
     async with held.serving(), asyncio.timeout(DEADLINE):
         it = await desk(reply(BACKGROUND_TOOL), reply("meanwhile"))
@@ -158,7 +158,7 @@ async def test_a_killed_owner_leaves_no_background_work(desk: Setup) -> None:
             await held.ended.wait()
 
 
-async def test_an_owner_killed_in_the_middle_of_text_leaves_no_cli(desk: Setup) -> None:
+async def test_an_owner_killed_in_the_middle_of_text_leaves_no_cli(desk: OpenDesk) -> None:
     it = await desk(reply("one", gate("held"), "two"))
     async with asyncio.timeout(DEADLINE), owner(it) as its:
         await it.model.reached("held")
@@ -167,7 +167,7 @@ async def test_an_owner_killed_in_the_middle_of_text_leaves_no_cli(desk: Setup) 
         await its.all_gone()
 
 
-async def test_an_owner_killed_while_it_is_asked_leaves_no_cli(desk: Setup) -> None:
+async def test_an_owner_killed_while_it_is_asked_leaves_no_cli(desk: OpenDesk) -> None:
     it = await desk(reply(tool("Bash", command="touch x", description="never answered")))
     async with asyncio.timeout(DEADLINE), owner(it) as its:
         assert await its.line() == "asked"
@@ -178,7 +178,7 @@ async def test_an_owner_killed_while_it_is_asked_leaves_no_cli(desk: Setup) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(25))
-async def test_an_owner_killed_at_any_moment_leaves_nothing(desk: Setup, seed: int) -> None:
+async def test_an_owner_killed_at_any_moment_leaves_nothing(desk: OpenDesk, seed: int) -> None:
     """The moment is drawn from the whole of a turn with a tool, the start of the CLI included."""
     async with HeldCommand().serving() as held:
         it = await desk(reply("first", LONG_TOOL), reply("done"))

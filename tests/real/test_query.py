@@ -13,7 +13,7 @@ import pytest
 from pilothouse import ResultMessage, SessionEnded, query, run
 from pilothouse_sim.scenario import ApiError, Branch, Scenario, When, gate, reply, tool
 from pilothouse_sim.scripted_model import ScriptedModel
-from tests.support.real.desk import NEWEST, Desk, Setup
+from tests.support.real.desk import NEWEST, Desk, OpenDesk
 from tests.support.real.held import HeldCommand, allow
 from tests.support.waiting import DEADLINE
 
@@ -23,13 +23,13 @@ async def results(it: Desk, content: str, **options: object) -> list[str | None]
         return [event.result async for event in events if isinstance(event, ResultMessage)]
 
 
-async def test_a_query_gives_everything_to_the_end(desk: Setup) -> None:
+async def test_a_query_gives_everything_to_the_end(desk: OpenDesk) -> None:
     it = await desk(reply("hello"))
     async with asyncio.timeout(DEADLINE):
         assert await results(it, "hi") == ["hello"]
 
 
-async def test_a_query_that_failed_ends_with_its_result(desk: Setup) -> None:
+async def test_a_query_that_failed_ends_with_its_result(desk: OpenDesk) -> None:
     it = await desk(*[ApiError(status=400, message="No such luck.")] * 10)
     async with asyncio.timeout(DEADLINE):
         [said] = await results(it, "hi")
@@ -37,7 +37,7 @@ async def test_a_query_that_failed_ends_with_its_result(desk: Setup) -> None:
     assert "No such luck." in said
 
 
-async def test_a_query_left_early_ends_its_cli(desk: Setup) -> None:
+async def test_a_query_left_early_ends_its_cli(desk: OpenDesk) -> None:
     it = await desk(reply("one ", gate("held")))
     async with asyncio.timeout(DEADLINE):
         async with aclosing(query("hi", it.options(include_partial_messages=True))) as events:
@@ -46,7 +46,7 @@ async def test_a_query_left_early_ends_its_cli(desk: Setup) -> None:
                     break
 
 
-async def test_a_query_waits_for_a_sub_agent_to_report(desk: Setup) -> None:
+async def test_a_query_waits_for_a_sub_agent_to_report(desk: OpenDesk) -> None:
     child = Branch(when=When(prompt_contains="count the files"), replies=(reply("seven"),))
     call = tool("Task", description="count", prompt="count the files", subagent_type="Explore")
     it = await desk(reply(call), reply("asked"), reply("it says seven"), branches=[child])
@@ -55,7 +55,7 @@ async def test_a_query_waits_for_a_sub_agent_to_report(desk: Setup) -> None:
     assert told == (["asked", "it says seven"] if it.version == NEWEST else ["asked"])
 
 
-async def test_a_query_does_not_wait_for_a_background_shell(desk: Setup) -> None:
+async def test_a_query_does_not_wait_for_a_background_shell(desk: OpenDesk) -> None:
     async with HeldCommand().serving() as held:
         it = await desk(reply(held.background_call), reply("it runs"), reply("over"))
         async with asyncio.timeout(DEADLINE):

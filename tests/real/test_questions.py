@@ -9,11 +9,13 @@ from pilothouse import Allow, Choose, Deny, QuestionRequest, Skip
 from pilothouse_sim.scenario import reply, tool
 from tests.support.model_questions import COLOUR, TOPPINGS
 from tests.support.real.answering import Handler, results
-from tests.support.real.desk import NEWEST, Desk, Setup
+from tests.support.real.desk import NEWEST, Desk, OpenDesk
 from tests.support.waiting import DEADLINE
 
 
-async def asked(desk: Setup, answer: Any, *questions: Any, **options: Any) -> tuple[Desk, Handler]:
+async def asked(
+    desk: OpenDesk, answer: Any, *questions: Any, **options: Any
+) -> tuple[Desk, Handler]:
     """One turn in which the model asks and this is the answer."""
     it = await desk(reply(tool("AskUserQuestion", questions=list(questions))), reply("So be it."))
     handler = Handler(answer)
@@ -24,7 +26,7 @@ async def asked(desk: Setup, answer: Any, *questions: Any, **options: Any) -> tu
     return it, handler
 
 
-async def test_the_model_reads_the_label_that_was_chosen(desk: Setup) -> None:
+async def test_the_model_reads_the_label_that_was_chosen(desk: OpenDesk) -> None:
     # B21, B22
     it, handler = await asked(desk, Choose({"Which colour?": "Blue"}), COLOUR)
     [request] = handler.requests
@@ -39,7 +41,7 @@ async def test_the_model_reads_the_label_that_was_chosen(desk: Setup) -> None:
     assert '"Which colour?"="Blue"' in results(it)[0]
 
 
-async def test_several_labels_and_several_questions_have_one_answer(desk: Setup) -> None:
+async def test_several_labels_and_several_questions_have_one_answer(desk: OpenDesk) -> None:
     # B22, B23
     answer = Choose({"Which toppings?": ["Ham", "Olives"], "Which colour?": "Red"})
     it, handler = await asked(desk, answer, COLOUR, TOPPINGS)
@@ -49,13 +51,13 @@ async def test_several_labels_and_several_questions_have_one_answer(desk: Setup)
     assert '"Which colour?"="Red"' in told
 
 
-async def test_free_text_is_an_answer(desk: Setup) -> None:
+async def test_free_text_is_an_answer(desk: OpenDesk) -> None:
     # B23
     it, _ = await asked(desk, Choose({"Which colour?": "the grey of fog"}), COLOUR)
     assert '"Which colour?"="the grey of fog"' in results(it)[0]
 
 
-async def test_notes_reach_the_model(desk: Setup) -> None:
+async def test_notes_reach_the_model(desk: OpenDesk) -> None:
     # B23, B36: 2.1.37 drops `annotations`, so there they are part of the answer.
     answer = Choose({"Which colour?": "Red"}, notes={"Which colour?": "but not too bright"})
     it, _ = await asked(desk, answer, COLOUR)
@@ -64,7 +66,7 @@ async def test_notes_reach_the_model(desk: Setup) -> None:
     assert "notes: but not too bright" in told
 
 
-async def test_the_oldest_cli_drops_notes_that_stand_beside_the_answers(desk: Setup) -> None:
+async def test_the_oldest_cli_drops_notes_that_stand_beside_the_answers(desk: OpenDesk) -> None:
     # B36
     question = "Which colour?"
     beside = {"answers": {question: "Red"}, "annotations": {question: {"notes": "but dark"}}}
@@ -74,19 +76,19 @@ async def test_the_oldest_cli_drops_notes_that_stand_beside_the_answers(desk: Se
     assert ("but dark" in results(it)[0]) == (it.version != "2.1.37")
 
 
-async def test_skipped_questions_stay_unanswered_and_the_model_goes_on(desk: Setup) -> None:
+async def test_skipped_questions_stay_unanswered_and_the_model_goes_on(desk: OpenDesk) -> None:
     # B23
     it, _ = await asked(desk, Skip(), COLOUR)
     assert "The user did not answer the questions." in results(it)[0]
 
 
-async def test_the_model_reads_why_its_question_was_refused(desk: Setup) -> None:
+async def test_the_model_reads_why_its_question_was_refused(desk: OpenDesk) -> None:
     # B23
     it, _ = await asked(desk, Deny("Decide yourself."), COLOUR)
     assert "Decide yourself." in results(it)[0]
 
 
-async def test_without_a_handler_of_their_own_questions_go_to_on_permission(desk: Setup) -> None:
+async def test_without_a_handler_of_their_own_questions_go_to_on_permission(desk: OpenDesk) -> None:
     # B21
     handler = Handler(Choose({"Which colour?": "Blue"}))
     it, unused = await asked(desk, None, COLOUR, on_question=None, on_permission=handler)
@@ -95,7 +97,7 @@ async def test_without_a_handler_of_their_own_questions_go_to_on_permission(desk
     assert '"Which colour?"="Blue"' in results(it)[0]
 
 
-async def test_questions_are_asked_even_where_the_tool_is_allowed(desk: Setup) -> None:
+async def test_questions_are_asked_even_where_the_tool_is_allowed(desk: OpenDesk) -> None:
     # B24
     answer = Choose({"Which colour?": "Blue"})
     it, handler = await asked(desk, answer, COLOUR, allowed_tools=["AskUserQuestion"])
@@ -103,12 +105,12 @@ async def test_questions_are_asked_even_where_the_tool_is_allowed(desk: Setup) -
     assert '"Which colour?"="Blue"' in results(it)[0]
 
 
-async def test_what_is_no_answer_to_a_question_refuses_it(desk: Setup) -> None:
+async def test_what_is_no_answer_to_a_question_refuses_it(desk: OpenDesk) -> None:
     it, _ = await asked(desk, {"Which colour?": "Blue"}, COLOUR)
     assert "dict is no answer to AskUserQuestion" in results(it)[0]
 
 
-async def test_a_yes_without_answers_is_no_answer_to_the_model(desk: Setup) -> None:
+async def test_a_yes_without_answers_is_no_answer_to_the_model(desk: OpenDesk) -> None:
     # B23, B35: the older CLIs tell it that there are answers, and give none.
     it, _ = await asked(desk, Allow(), COLOUR)
     told = "The user did not answer" if it.version == NEWEST else "User has answered"

@@ -17,7 +17,7 @@ from pilothouse_sim.scenario import (
     text,
     tool,
 )
-from tests.support.real.desk import NEWEST, Setup, newest, older
+from tests.support.real.desk import NEWEST, OpenDesk, newest, older
 from tests.support.real.held import allow, conversation, next_of, unread
 from tests.support.waiting import DEADLINE
 
@@ -44,7 +44,7 @@ def result_of(turn: Turn) -> ResultMessage:
 
 
 async def test_an_api_error_is_a_failure_although_it_is_called_success(
-    desk: Setup, version: str
+    desk: OpenDesk, version: str
 ) -> None:
     # E1: the newest CLI tries six times, in other forms, before it believes a 400.
     refusals = [ApiError(status=400, message="No such luck.")] * (6 if version == NEWEST else 1)
@@ -65,7 +65,7 @@ async def test_an_api_error_is_a_failure_although_it_is_called_success(
     assert synthetic.error is not None
 
 
-async def test_an_overloaded_api_is_tried_again(desk: Setup) -> None:
+async def test_an_overloaded_api_is_tried_again(desk: OpenDesk) -> None:
     # E2: the oldest CLI does so without a word.
     it = await desk(ApiError(status=529), reply("there you are"))
     client = await it.client()
@@ -78,7 +78,7 @@ async def test_an_overloaded_api_is_tried_again(desk: Setup) -> None:
     assert len(conversation(it)) == 2
 
 
-async def test_retries_come_to_an_end_that_is_a_failure(desk: Setup) -> None:
+async def test_retries_come_to_an_end_that_is_a_failure(desk: OpenDesk) -> None:
     # E2
     it = await desk(*[ApiError(status=500)] * 10)
     client = await it.client(env={"CLAUDE_CODE_MAX_RETRIES": "1"})
@@ -89,7 +89,7 @@ async def test_retries_come_to_an_end_that_is_a_failure(desk: Setup) -> None:
 
 
 @newest
-async def test_a_refused_key_is_tried_again_too(desk: Setup) -> None:
+async def test_a_refused_key_is_tried_again_too(desk: OpenDesk) -> None:
     # E2
     it = await desk(ApiError(status=401), reply("welcome"))
     client = await it.client()
@@ -100,7 +100,7 @@ async def test_a_refused_key_is_tried_again_too(desk: Setup) -> None:
     assert (retry.error_status, retry.error) == (401, "authentication_failed")
 
 
-async def test_without_a_key_the_turn_fails_at_once(desk: Setup) -> None:
+async def test_without_a_key_the_turn_fails_at_once(desk: OpenDesk) -> None:
     # E2
     it = await desk(reply("never said"))
     client = await it.client(env={"ANTHROPIC_API_KEY": ""})
@@ -111,7 +111,7 @@ async def test_without_a_key_the_turn_fails_at_once(desk: Setup) -> None:
     assert it.model.requests == []
 
 
-async def test_a_malformed_event_of_the_model_is_passed_over(desk: Setup) -> None:
+async def test_a_malformed_event_of_the_model_is_passed_over(desk: OpenDesk) -> None:
     # E6
     it = await desk(Broken(reply=reply("whole"), after=2, how="malformed"), reply("again"))
     client = await it.client()
@@ -121,7 +121,7 @@ async def test_a_malformed_event_of_the_model_is_passed_over(desk: Setup) -> Non
     assert turn.text in ("whole", "again")
 
 
-async def test_a_stream_that_breaks_off_is_asked_for_again(desk: Setup) -> None:
+async def test_a_stream_that_breaks_off_is_asked_for_again(desk: OpenDesk) -> None:
     # E6, A23: only the newest ends the broken message before it begins another.
     broken = reply(text("half "), gate("cut"), text("a sentence"))
     it = await desk(Broken(reply=broken, after=3), reply("a whole sentence"))
@@ -144,7 +144,7 @@ async def test_a_stream_that_breaks_off_is_asked_for_again(desk: Setup) -> None:
 # Limits
 
 
-async def test_a_turn_out_of_turns_failed_and_the_next_counts_anew(desk: Setup) -> None:
+async def test_a_turn_out_of_turns_failed_and_the_next_counts_anew(desk: OpenDesk) -> None:
     # E4
     it = await desk(reply(LIST), reply("next is fine"), reply("unused"))
     client = await it.client(max_turns=1, on_permission=allow)
@@ -159,7 +159,7 @@ async def test_a_turn_out_of_turns_failed_and_the_next_counts_anew(desk: Setup) 
     assert (after.outcome, after.text) == ("finished", "next is fine")
 
 
-async def test_a_spent_budget_stays_spent(desk: Setup) -> None:
+async def test_a_spent_budget_stays_spent(desk: OpenDesk) -> None:
     # E4
     it = await desk(reply(LIST, usage=DEAR), reply("one", usage=DEAR), reply("two"))
     client = await it.client(max_budget_usd=0.01, on_permission=allow)
@@ -173,7 +173,7 @@ async def test_a_spent_budget_stays_spent(desk: Setup) -> None:
 # What a result carries
 
 
-async def test_structured_output_comes_with_the_turn(desk: Setup) -> None:
+async def test_structured_output_comes_with_the_turn(desk: OpenDesk) -> None:
     # E5
     it = await desk(reply(tool("StructuredOutput", answer=42)), reply("forty-two"))
     client = await it.client(json_schema=SCHEMA)
@@ -184,7 +184,7 @@ async def test_structured_output_comes_with_the_turn(desk: Setup) -> None:
         assert json.loads(turn.text) == {"answer": 42}
 
 
-async def test_a_model_that_misses_the_schema_five_times_failed(desk: Setup) -> None:
+async def test_a_model_that_misses_the_schema_five_times_failed(desk: OpenDesk) -> None:
     # E5
     it = await desk(*[reply(tool("StructuredOutput", answer="many"))] * 8)
     client = await it.client(json_schema=SCHEMA)
@@ -197,7 +197,7 @@ async def test_a_model_that_misses_the_schema_five_times_failed(desk: Setup) -> 
 
 
 @newest
-async def test_a_model_that_ignores_the_schema_finishes_without_output(desk: Setup) -> None:
+async def test_a_model_that_ignores_the_schema_finishes_without_output(desk: OpenDesk) -> None:
     # E5, E7
     it = await desk(*[reply("I would rather talk")] * 10)
     client = await it.client(json_schema=SCHEMA)
@@ -208,7 +208,7 @@ async def test_a_model_that_ignores_the_schema_finishes_without_output(desk: Set
 
 
 @older
-async def test_older_clis_press_a_model_that_ignores_the_schema_without_end(desk: Setup) -> None:
+async def test_older_clis_press_a_model_that_ignores_the_schema_without_end(desk: OpenDesk) -> None:
     # E5, E7: an interrupt ends it.
     it = await desk(*[reply("I would rather talk")] * 20, reply(gate("held"), "enough"))
     client = await it.client(json_schema=SCHEMA)
@@ -222,7 +222,7 @@ async def test_older_clis_press_a_model_that_ignores_the_schema_without_end(desk
 
 
 @older
-async def test_a_limit_of_turns_ends_the_pressing_but_not_of_the_oldest(desk: Setup) -> None:
+async def test_a_limit_of_turns_ends_the_pressing_but_not_of_the_oldest(desk: OpenDesk) -> None:
     # E7
     it = await desk(*[reply("I would rather talk")] * 20, reply(gate("held"), "enough"))
     client = await it.client(json_schema=SCHEMA, max_turns=4)
@@ -237,7 +237,7 @@ async def test_a_limit_of_turns_ends_the_pressing_but_not_of_the_oldest(desk: Se
     assert (result_of(turn).subtype == "error_max_turns") == (it.version != OLDEST)
 
 
-async def test_the_tools_that_were_denied_are_listed(desk: Setup) -> None:
+async def test_the_tools_that_were_denied_are_listed(desk: OpenDesk) -> None:
     it = await desk(reply(tool("Bash", command="touch made", description="make")), reply("ok"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):

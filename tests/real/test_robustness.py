@@ -28,7 +28,7 @@ from pilothouse import (
 from pilothouse.client.launch import prepare
 from pilothouse.transport import StdioTransport
 from pilothouse_sim.scenario import Raw, Step, gate, reply, text, tool
-from tests.support.real.desk import VERSIONS, Desk, Setup
+from tests.support.real.desk import VERSIONS, Desk, OpenDesk
 from tests.support.waiting import DEADLINE
 
 ODD_TEXTS = [
@@ -65,7 +65,7 @@ async def tapped(it: Desk, **given: Any) -> tuple[Client, Tap]:
 
 
 async def test_all_kinds_of_traffic_leave_every_cli_alive(
-    desk: Setup, version: str, caplog: pytest.LogCaptureFixture
+    desk: OpenDesk, version: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     # G1-G8, B15, C14
     # The handler's half surrogate would be logged, and no report of a test worker can carry it.
@@ -130,7 +130,9 @@ def _check_lines(written: bytes) -> None:
     assert all("request" in each for each in messages if each["type"] == "control_request")
 
 
-async def test_odd_texts_arrive_at_the_model_as_they_were_said(desk: Setup, version: str) -> None:
+async def test_odd_texts_arrive_at_the_model_as_they_were_said(
+    desk: OpenDesk, version: str
+) -> None:
     # G5, G6, A29
     it = await desk(*(reply("ok") for _ in ODD_TEXTS))
     client, tap = await tapped(it)
@@ -145,7 +147,7 @@ async def test_odd_texts_arrive_at_the_model_as_they_were_said(desk: Setup, vers
     _check_lines(tap.written)
 
 
-async def test_a_lone_surrogate_in_a_tools_input_is_echoed_unharmed(desk: Setup) -> None:
+async def test_a_lone_surrogate_in_a_tools_input_is_echoed_unharmed(desk: OpenDesk) -> None:
     # B2: an answer carries the whole input, whatever the model put in it.
     it = await desk(reply(*_write("half.txt", r"half \ud83d here")), reply("written"))
     seen: list[str] = []
@@ -177,7 +179,7 @@ def _write(name: str, escaped: str) -> list[Step]:
 
 @pytest.mark.parametrize("megabytes", [2, 20])
 async def test_a_prompt_of_many_megabytes_arrives_whole(
-    desk: Setup, version: str, megabytes: int
+    desk: OpenDesk, version: str, megabytes: int
 ) -> None:
     # A16: the newest counts the tokens itself and does not send what no model would take.
     it = await desk(reply("long"), reply("short"))
@@ -194,7 +196,7 @@ async def test_a_prompt_of_many_megabytes_arrives_whole(
     assert words in it.model.requests[0].last
 
 
-async def test_prompts_that_are_none_are_not_sent(desk: Setup) -> None:
+async def test_prompts_that_are_none_are_not_sent(desk: OpenDesk) -> None:
     # G1
     it = await desk(reply("fine"))
     client, tap = await tapped(it)
@@ -225,7 +227,7 @@ DEADLY: dict[str, tuple[bytes, set[str]]] = {
 }
 
 
-async def test_other_odd_lines_do_a_cli_no_harm(desk: Setup, version: str) -> None:
+async def test_other_odd_lines_do_a_cli_no_harm(desk: OpenDesk, version: str) -> None:
     # G2-G6, B15
     it = await desk(reply(text("held"), gate("held")), reply("fine"))
     client, tap = await tapped(it)
@@ -250,7 +252,9 @@ async def test_other_odd_lines_do_a_cli_no_harm(desk: Setup, version: str) -> No
     ],
     indirect=["version"],
 )
-async def test_a_deadly_line_ends_the_cli_and_every_waiter_is_told(desk: Setup, kind: str) -> None:
+async def test_a_deadly_line_ends_the_cli_and_every_waiter_is_told(
+    desk: OpenDesk, kind: str
+) -> None:
     # G1, C14
     line, _ = DEADLY[kind]
     it = await desk(reply(text("held"), gate("held")), reply("fine"))

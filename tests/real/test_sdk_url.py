@@ -22,7 +22,7 @@ from pilothouse_sim.real_cli import environment
 from pilothouse_sim.scenario import Scenario, reply, save, text, tool
 from pilothouse_sim.scripted_model import ScriptedModel
 from tests.support.real.desk import CACHE
-from tests.support.sim.harbour import CUT, Harbour, Message, Post, Visit
+from tests.support.sim.sdk_url_server import CUT, Message, Post, SdkUrlServer, Visit
 from tests.support.waiting import DEADLINE
 
 NEWER, OLDER = "2.1.119", "2.1.37"
@@ -42,7 +42,7 @@ CHANGING = {"host", "sec-websocket-key", "x-last-request-id"}
 class Stage:
     """A server, and one CLI or simulator that dials it."""
 
-    harbour: Harbour
+    harbour: SdkUrlServer
     process: Process
 
     async def exit_code(self) -> int:
@@ -61,7 +61,7 @@ async def cast(
     """Starts one player and ends it when its scene is over."""
     script = home / "scenario.json"
     save(scenario, script)
-    async with Harbour() as harbour, ScriptedModel(scenario) as model:
+    async with SdkUrlServer() as harbour, ScriptedModel(scenario) as model:
         harbour.refusals = list(refusals)
         process = await asyncio.create_subprocess_exec(
             *command,
@@ -286,7 +286,7 @@ def shape(posts: list[Post]) -> Any:
     }
 
 
-def events(harbour: Harbour) -> list[Message]:
+def events(harbour: SdkUrlServer) -> list[Message]:
     return [event for post in harbour.posts for event in post.events]
 
 

@@ -13,7 +13,7 @@ import pytest
 from pilothouse import AssistantMessage, Client, SessionEnded, Turn
 from pilothouse.protocol import ConversationResetMessage
 from pilothouse_sim.scenario import reply
-from tests.support.real.desk import NEWEST, Desk, Setup
+from tests.support.real.desk import NEWEST, Desk, OpenDesk
 from tests.support.real.held import conversation, unread
 from tests.support.waiting import DEADLINE
 
@@ -36,7 +36,7 @@ async def talk(it: Desk, *prompts: str, **options: Any) -> tuple[Client, list[Tu
     return client, turns
 
 
-async def test_a_session_is_kept_under_its_directory_and_id(desk: Setup) -> None:
+async def test_a_session_is_kept_under_its_directory_and_id(desk: OpenDesk) -> None:
     # F1, F2, F3
     it = await desk(reply("noted"))
     async with asyncio.timeout(DEADLINE):
@@ -53,7 +53,7 @@ async def test_a_session_is_kept_under_its_directory_and_id(desk: Setup) -> None
     assert not (it.home / ".claude/history.jsonl").exists()
 
 
-async def test_a_session_that_is_not_kept_leaves_no_file(desk: Setup) -> None:
+async def test_a_session_that_is_not_kept_leaves_no_file(desk: OpenDesk) -> None:
     # F4
     it = await desk(reply("noted"))
     async with asyncio.timeout(DEADLINE):
@@ -62,7 +62,7 @@ async def test_a_session_that_is_not_kept_leaves_no_file(desk: Setup) -> None:
     assert transcripts(it) == []
 
 
-async def test_a_resumed_session_goes_on_under_its_id(desk: Setup) -> None:
+async def test_a_resumed_session_goes_on_under_its_id(desk: OpenDesk) -> None:
     # F4: what was said before reaches the model, not our stdout.
     it = await desk(reply("noted"), reply("it was 7"))
     async with asyncio.timeout(DEADLINE):
@@ -80,7 +80,7 @@ async def test_a_resumed_session_goes_on_under_its_id(desk: Setup) -> None:
     assert len(transcripts(it)) == 1
 
 
-async def test_the_cost_of_a_resumed_turn_is_its_own(desk: Setup) -> None:
+async def test_the_cost_of_a_resumed_turn_is_its_own(desk: OpenDesk) -> None:
     # E8: the newest counts on from what the session had cost.
     it = await desk(reply("one"), reply("two"))
     async with asyncio.timeout(DEADLINE):
@@ -94,7 +94,7 @@ async def test_the_cost_of_a_resumed_turn_is_its_own(desk: Setup) -> None:
     assert own == ([pytest.approx(one.cost_usd)] if it.version == NEWEST else [])
 
 
-async def test_the_latest_session_of_a_directory_is_continued(desk: Setup) -> None:
+async def test_the_latest_session_of_a_directory_is_continued(desk: OpenDesk) -> None:
     it = await desk(reply("noted"), reply("it was 7"))
     async with asyncio.timeout(DEADLINE):
         earlier, _ = await talk(it, "remember the number 7")
@@ -106,7 +106,7 @@ async def test_the_latest_session_of_a_directory_is_continued(desk: Setup) -> No
     assert "remember the number 7" in told(it)
 
 
-async def test_a_fork_goes_on_under_an_id_of_its_own(desk: Setup) -> None:
+async def test_a_fork_goes_on_under_an_id_of_its_own(desk: OpenDesk) -> None:
     # F4
     it = await desk(reply("noted"), reply("forked"), reply("original"))
     async with asyncio.timeout(DEADLINE):
@@ -120,7 +120,7 @@ async def test_a_fork_goes_on_under_an_id_of_its_own(desk: Setup) -> None:
     assert {path.stem for path in transcripts(it)} == {fork.session_id, earlier.session_id}
 
 
-async def test_a_session_can_be_resumed_at_an_earlier_message(desk: Setup) -> None:
+async def test_a_session_can_be_resumed_at_an_earlier_message(desk: OpenDesk) -> None:
     # F4
     it = await desk(reply("one"), reply("two"), reply("three"))
     async with asyncio.timeout(DEADLINE):
@@ -136,7 +136,7 @@ async def test_a_session_can_be_resumed_at_an_earlier_message(desk: Setup) -> No
     assert "second words" not in told(it)
 
 
-async def test_a_session_that_is_not_there_cannot_be_resumed(desk: Setup) -> None:
+async def test_a_session_that_is_not_there_cannot_be_resumed(desk: OpenDesk) -> None:
     # F4
     missing = "00000000-0000-4000-8000-000000000000"
     it = await desk(reply("never said"))
@@ -149,7 +149,7 @@ async def test_a_session_that_is_not_there_cannot_be_resumed(desk: Setup) -> Non
     assert it.model.requests == []
 
 
-async def test_a_session_id_cannot_be_given_to_a_second_session(desk: Setup) -> None:
+async def test_a_session_id_cannot_be_given_to_a_second_session(desk: OpenDesk) -> None:
     # F4
     it = await desk(reply("one"), reply("never said"))
     async with asyncio.timeout(DEADLINE):
@@ -159,7 +159,7 @@ async def test_a_session_id_cannot_be_given_to_a_second_session(desk: Setup) -> 
     assert ended.value.exit_code == 1
 
 
-async def test_two_processes_may_hold_one_session(desk: Setup) -> None:
+async def test_two_processes_may_hold_one_session(desk: OpenDesk) -> None:
     # F4: there is no lock.
     it = await desk(reply("one"), reply("two"), reply("three"))
     async with asyncio.timeout(DEADLINE):
@@ -170,7 +170,7 @@ async def test_two_processes_may_hold_one_session(desk: Setup) -> None:
         assert (await first.ask("3")).text == "three"
 
 
-async def test_clear_begins_a_new_conversation(desk: Setup) -> None:
+async def test_clear_begins_a_new_conversation(desk: OpenDesk) -> None:
     # F4, A21: under a new id, on the newest CLI. 2.1.119 takes the id and keeps the conversation;
     # 2.1.37 has no such command.
     it = await desk(reply("noted"), reply("which one?"))
@@ -194,7 +194,7 @@ async def test_clear_begins_a_new_conversation(desk: Setup) -> None:
     assert after.result.session_id == client.session_id
 
 
-async def test_a_session_moves_with_its_configuration_not_its_directory(desk: Setup) -> None:
+async def test_a_session_moves_with_its_configuration_not_its_directory(desk: OpenDesk) -> None:
     # F4: another directory finds it on the newest CLI only.
     it = await desk(reply("noted"), reply("found"))
     elsewhere = it.cwd.parent / "elsewhere"

@@ -9,7 +9,7 @@ import pytest
 
 from pilothouse import Hooks, PermissionRequest, Stalled, WaitingOn
 from pilothouse_sim.scenario import ApiError, gate, reply, text, tool
-from tests.support.real.desk import NEWEST, Setup
+from tests.support.real.desk import NEWEST, OpenDesk
 from tests.support.real.held import HeldCommand, allow, next_of
 from tests.support.waiting import DEADLINE
 
@@ -19,7 +19,7 @@ QUIET = 0.5
 since_2_1_119 = pytest.mark.parametrize("version", [NEWEST, "2.1.119"], indirect=True)
 
 
-async def test_a_model_that_falls_silent_is_told(desk: Setup) -> None:
+async def test_a_model_that_falls_silent_is_told(desk: OpenDesk) -> None:
     # E3
     it = await desk(reply(text("one "), gate("held"), text("two")))
     client = await it.client(stall_after=QUIET)
@@ -37,7 +37,7 @@ async def test_a_model_that_falls_silent_is_told(desk: Setup) -> None:
 
 
 @since_2_1_119
-async def test_a_call_that_is_tried_again_is_told_with_its_cause(desk: Setup) -> None:
+async def test_a_call_that_is_tried_again_is_told_with_its_cause(desk: OpenDesk) -> None:
     it = await desk(ApiError(status=529, headers={"retry-after": "30"}))
     client = await it.client(stall_after=QUIET)
     async with asyncio.timeout(DEADLINE):
@@ -48,7 +48,7 @@ async def test_a_call_that_is_tried_again_is_told_with_its_cause(desk: Setup) ->
     assert "529" in stalled.waiting_on.detail
 
 
-async def test_a_tool_that_runs_long_is_named(desk: Setup) -> None:
+async def test_a_tool_that_runs_long_is_named(desk: OpenDesk) -> None:
     async with HeldCommand().serving() as held:
         it = await desk(reply(held.call), reply("done"))
         client = await it.client(stall_after=QUIET, on_permission=allow)
@@ -62,7 +62,7 @@ async def test_a_tool_that_runs_long_is_named(desk: Setup) -> None:
     assert stalled.waiting_on == WaitingOn("tool", "Bash")
 
 
-async def test_a_person_who_thinks_is_named_with_what_was_asked(desk: Setup) -> None:
+async def test_a_person_who_thinks_is_named_with_what_was_asked(desk: OpenDesk) -> None:
     # B13
     decided = asyncio.Event()
 
@@ -82,7 +82,7 @@ async def test_a_person_who_thinks_is_named_with_what_was_asked(desk: Setup) -> 
     assert (it.cwd / "made").exists()
 
 
-async def test_a_hook_that_takes_long_is_named(desk: Setup) -> None:
+async def test_a_hook_that_takes_long_is_named(desk: OpenDesk) -> None:
     hooks, decided = Hooks(), asyncio.Event()
 
     @hooks.on("UserPromptSubmit")
@@ -101,7 +101,7 @@ async def test_a_hook_that_takes_long_is_named(desk: Setup) -> None:
 
 
 @since_2_1_119
-async def test_background_work_is_named_when_nothing_else_runs(desk: Setup) -> None:
+async def test_background_work_is_named_when_nothing_else_runs(desk: OpenDesk) -> None:
     async with HeldCommand().serving() as held:
         it = await desk(reply(held.background_call), reply("it runs"), reply("over"))
         client = await it.client(stall_after=QUIET, on_permission=allow)
@@ -113,7 +113,7 @@ async def test_background_work_is_named_when_nothing_else_runs(desk: Setup) -> N
     assert stalled.waiting_on == WaitingOn("background", "wait for the test")
 
 
-async def test_an_idle_session_is_not_stalled(desk: Setup) -> None:
+async def test_an_idle_session_is_not_stalled(desk: OpenDesk) -> None:
     it = await desk(reply("one"), reply(gate("held"), "two"))
     client = await it.client(stall_after=QUIET)
     async with asyncio.timeout(DEADLINE):

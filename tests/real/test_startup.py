@@ -25,7 +25,7 @@ from pilothouse import (
 )
 from pilothouse_sim.real_cli import environment
 from pilothouse_sim.scenario import Text, reply, text, tool
-from tests.support.real.desk import CACHE, NEWEST, Desk, Setup, newest
+from tests.support.real.desk import CACHE, NEWEST, Desk, OpenDesk, newest
 from tests.support.real.held import allow, conversation, unread
 from tests.support.waiting import DEADLINE
 
@@ -40,7 +40,7 @@ def of(kind: type[Any], events: list[Any]) -> list[Any]:
     return [event for event in events if isinstance(event, kind)]
 
 
-async def test_nothing_is_written_before_the_first_prompt(desk: Setup) -> None:
+async def test_nothing_is_written_before_the_first_prompt(desk: OpenDesk) -> None:
     # A2: whoever waits for init before the first prompt waits for ever.
     it = await desk(reply("hello"))
     client = await it.client()
@@ -51,7 +51,7 @@ async def test_nothing_is_written_before_the_first_prompt(desk: Setup) -> None:
     assert client.initialization.commands
 
 
-async def test_every_turn_begins_with_the_sessions_present_state(desk: Setup) -> None:
+async def test_every_turn_begins_with_the_sessions_present_state(desk: OpenDesk) -> None:
     # A4
     it = await desk(reply("one"), reply("two"))
     client = await it.client()
@@ -66,7 +66,7 @@ async def test_every_turn_begins_with_the_sessions_present_state(desk: Setup) ->
     assert second[0].cwd == str(it.cwd)
 
 
-async def test_a_session_id_of_the_callers_is_honoured(desk: Setup) -> None:
+async def test_a_session_id_of_the_callers_is_honoured(desk: OpenDesk) -> None:
     # A5
     it = await desk(reply("hello"))
     given = str(uuid4())
@@ -77,7 +77,7 @@ async def test_a_session_id_of_the_callers_is_honoured(desk: Setup) -> None:
     assert turn.result.session_id == given
 
 
-async def test_the_version_is_known_from_the_start_or_from_the_first_turn(desk: Setup) -> None:
+async def test_the_version_is_known_from_the_start_or_from_the_first_turn(desk: OpenDesk) -> None:
     it = await desk(reply("hello"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -86,7 +86,7 @@ async def test_the_version_is_known_from_the_start_or_from_the_first_turn(desk: 
     assert client.version == tuple(int(part) for part in it.version.split("."))
 
 
-async def test_partial_messages_come_only_when_they_are_asked_for(desk: Setup) -> None:
+async def test_partial_messages_come_only_when_they_are_asked_for(desk: OpenDesk) -> None:
     # A6
     it = await desk(reply(Text(text="one two", chunk=4)), reply(Text(text="one two", chunk=4)))
     async with asyncio.timeout(DEADLINE):
@@ -102,7 +102,7 @@ async def test_partial_messages_come_only_when_they_are_asked_for(desk: Setup) -
     assert len(pieces) > 1
 
 
-async def test_each_line_of_the_models_carries_one_block(desk: Setup) -> None:
+async def test_each_line_of_the_models_carries_one_block(desk: OpenDesk) -> None:
     # A10
     it = await desk(
         reply("Let me look.", tool("Bash", command="ls", description="list")), reply("Done.")
@@ -122,7 +122,7 @@ async def test_each_line_of_the_models_carries_one_block(desk: Setup) -> None:
     assert [line.message.stop_reason for line in lines] == [None, None, None]
 
 
-async def test_type_is_not_always_the_first_member(desk: Setup) -> None:
+async def test_type_is_not_always_the_first_member(desk: OpenDesk) -> None:
     # A12
     it = await desk(reply("hello"))
     client = await it.client()
@@ -132,7 +132,7 @@ async def test_type_is_not_always_the_first_member(desk: Setup) -> None:
     assert (next(iter(json.loads(turn.result.raw))) == "type") == (it.version != NEWEST)
 
 
-async def test_every_line_is_a_message_we_know(desk: Setup) -> None:
+async def test_every_line_is_a_message_we_know(desk: OpenDesk) -> None:
     # A8
     it = await desk(reply(tool("Bash", command="ls", description="list")), reply("done"))
     client = await it.client(on_permission=allow, include_partial_messages=True)
@@ -144,7 +144,7 @@ async def test_every_line_is_a_message_we_know(desk: Setup) -> None:
     assert [event for event in events if type(event).__name__ == "UnknownMessage"] == []
 
 
-async def test_lines_far_over_64_kib_pass_both_ways(desk: Setup) -> None:
+async def test_lines_far_over_64_kib_pass_both_ways(desk: OpenDesk) -> None:
     # A16
     it = await desk(reply(text("y" * 300_000)))
     client = await it.client()
@@ -154,7 +154,7 @@ async def test_lines_far_over_64_kib_pass_both_ways(desk: Setup) -> None:
     assert "x" * 300_000 in str(conversation(it)[-1].body["messages"])
 
 
-async def test_the_prompts_echo_is_a_user_line_with_our_uuid(desk: Setup) -> None:
+async def test_the_prompts_echo_is_a_user_line_with_our_uuid(desk: OpenDesk) -> None:
     # A9
     it = await desk(reply("hello"))
     client = await it.client()
@@ -165,7 +165,7 @@ async def test_the_prompts_echo_is_a_user_line_with_our_uuid(desk: Setup) -> Non
     assert [(line.uuid, line.is_replay, line.text) for line in users] == [(prompt.uuid, True, "hi")]
 
 
-async def test_the_built_in_tools_depend_on_the_version(desk: Setup) -> None:
+async def test_the_built_in_tools_depend_on_the_version(desk: OpenDesk) -> None:
     # A18
     it = await desk(reply("hello"))
     client = await it.client()
@@ -181,7 +181,7 @@ async def test_the_built_in_tools_depend_on_the_version(desk: Setup) -> None:
 # Starts that fail
 
 
-async def test_a_flag_the_cli_does_not_know_ends_the_start_with_its_words(desk: Setup) -> None:
+async def test_a_flag_the_cli_does_not_know_ends_the_start_with_its_words(desk: OpenDesk) -> None:
     lines: list[str] = []
     it = await desk()
     async with asyncio.timeout(DEADLINE):
@@ -194,7 +194,7 @@ async def test_a_flag_the_cli_does_not_know_ends_the_start_with_its_words(desk: 
 
 
 @newest
-async def test_the_newest_cli_speaks_to_no_websocket_of_ours(desk: Setup) -> None:
+async def test_the_newest_cli_speaks_to_no_websocket_of_ours(desk: OpenDesk) -> None:
     # A1
     it = await desk()
     async with asyncio.timeout(DEADLINE):
@@ -203,7 +203,7 @@ async def test_the_newest_cli_speaks_to_no_websocket_of_ours(desk: Setup) -> Non
     assert ended.value.exit_code == 1
 
 
-async def test_a_directory_that_is_not_there_is_named(desk: Setup) -> None:
+async def test_a_directory_that_is_not_there_is_named(desk: OpenDesk) -> None:
     it = await desk()
     async with asyncio.timeout(DEADLINE):
         with pytest.raises(CLINotStarted, match="nowhere"):
@@ -228,7 +228,7 @@ async def started(it: Desk, *arguments: str) -> tuple[int | None, str, str]:
     return process.returncode, stdout.decode(), stderr.decode()
 
 
-async def test_a_prompt_argument_is_ignored(desk: Setup) -> None:
+async def test_a_prompt_argument_is_ignored(desk: OpenDesk) -> None:
     # A3, D8
     it = await desk(reply("hello"))
     async with asyncio.timeout(DEADLINE):
@@ -236,7 +236,7 @@ async def test_a_prompt_argument_is_ignored(desk: Setup) -> None:
     assert it.model.requests == []
 
 
-async def test_stream_json_output_needs_verbose(desk: Setup) -> None:
+async def test_stream_json_output_needs_verbose(desk: OpenDesk) -> None:
     # A6
     it = await desk()
     async with asyncio.timeout(DEADLINE):
@@ -245,7 +245,7 @@ async def test_stream_json_output_needs_verbose(desk: Setup) -> None:
     assert "requires --verbose" in stderr
 
 
-async def test_reading_ends_where_the_input_ends(desk: Setup) -> None:
+async def test_reading_ends_where_the_input_ends(desk: OpenDesk) -> None:
     # A7, D8: a session without a single prompt ends in order.
     it = await desk()
     async with asyncio.timeout(DEADLINE), Client(it.options()) as client:

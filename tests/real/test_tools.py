@@ -23,7 +23,7 @@ from pilothouse.protocol import ControlCancelRequest, ControlRequest, McpMessage
 from pilothouse_sim.scenario import reply
 from pilothouse_sim.scenario import tool as call
 from tests.support.real.answering import Handler, Holding, conversation, result_blocks, results
-from tests.support.real.desk import NEWEST, Desk, Setup
+from tests.support.real.desk import NEWEST, Desk, OpenDesk
 from tests.support.real.held import unread
 from tests.support.waiting import DEADLINE
 
@@ -71,7 +71,7 @@ async def greet() -> str:
 SHIP = ToolServer([add, chart, picture, sink, warn, greet], name="ship", instructions="Be brief.")
 
 
-async def called(desk: Setup, name: str, servers: Any = None, /, **arguments: Any) -> Desk:
+async def called(desk: OpenDesk, name: str, servers: Any = None, /, **arguments: Any) -> Desk:
     """One turn in which the model calls the tool, which no question holds up."""
     it = await desk(reply(call(f"mcp__ship__{name}", **arguments)), reply("Aye."))
     client = await it.client(mcp_servers=servers or {"ship": SHIP}, allowed_tools=["mcp__ship"])
@@ -81,19 +81,19 @@ async def called(desk: Setup, name: str, servers: Any = None, /, **arguments: An
     return it
 
 
-async def test_the_model_reads_what_a_tool_returns(desk: Setup) -> None:
+async def test_the_model_reads_what_a_tool_returns(desk: OpenDesk) -> None:
     # H8, H9
     it = await called(desk, "add", a=2, b=3)
     assert results(it) == ["5"]
 
 
-async def test_a_text_reaches_the_model_as_it_is(desk: Setup) -> None:
+async def test_a_text_reaches_the_model_as_it_is(desk: OpenDesk) -> None:
     # H8
     it = await called(desk, "greet")
     assert results(it) == ["ahoy ⚓"]
 
 
-async def test_the_model_is_offered_the_tools_with_their_schemas(desk: Setup) -> None:
+async def test_the_model_is_offered_the_tools_with_their_schemas(desk: OpenDesk) -> None:
     # H8: the newest CLI keeps schemas back until the model searches for them, unless told not to.
     it = await desk(reply("Aye."))
     client = await it.client(mcp_servers={"ship": SHIP}, env={"ENABLE_TOOL_SEARCH": "false"})
@@ -108,7 +108,7 @@ async def test_the_model_is_offered_the_tools_with_their_schemas(desk: Setup) ->
     assert schema["properties"]["b"]["description"] == "the second number"
 
 
-async def test_the_newest_cli_keeps_tools_back_until_they_are_searched_for(desk: Setup) -> None:
+async def test_the_newest_cli_keeps_tools_back_until_they_are_searched_for(desk: OpenDesk) -> None:
     # H14
     it = await desk(reply("Aye."))
     client = await it.client(mcp_servers={"ship": SHIP})
@@ -119,7 +119,7 @@ async def test_the_newest_cli_keeps_tools_back_until_they_are_searched_for(desk:
     assert ("ToolSearch" in offered) == (it.version == NEWEST)
 
 
-async def test_a_structured_result_reaches_the_model_as_json(desk: Setup) -> None:
+async def test_a_structured_result_reaches_the_model_as_json(desk: OpenDesk) -> None:
     # H8
     it = await called(desk, "chart", place="Ushant")
     told = results(it)[0]
@@ -127,7 +127,7 @@ async def test_a_structured_result_reaches_the_model_as_json(desk: Setup) -> Non
     assert "toolu_scripted_0001" in told
 
 
-async def test_a_picture_reaches_the_model_as_an_image(desk: Setup) -> None:
+async def test_a_picture_reaches_the_model_as_an_image(desk: OpenDesk) -> None:
     # H8
     it = await called(desk, "picture")
     [block] = result_blocks(it)
@@ -138,7 +138,7 @@ async def test_a_picture_reaches_the_model_as_an_image(desk: Setup) -> None:
     assert len(block["content"]) == (3 if it.version == NEWEST else 2)
 
 
-async def test_a_tool_that_raises_is_an_error_the_model_can_read(desk: Setup) -> None:
+async def test_a_tool_that_raises_is_an_error_the_model_can_read(desk: OpenDesk) -> None:
     # H8
     it = await called(desk, "sink")
     [block] = result_blocks(it)
@@ -146,7 +146,7 @@ async def test_a_tool_that_raises_is_an_error_the_model_can_read(desk: Setup) ->
     assert "RuntimeError: hull breached" in results(it)[0]
 
 
-async def test_a_tool_can_say_itself_that_it_failed(desk: Setup) -> None:
+async def test_a_tool_can_say_itself_that_it_failed(desk: OpenDesk) -> None:
     # H8
     it = await called(desk, "warn")
     [block] = result_blocks(it)
@@ -154,7 +154,7 @@ async def test_a_tool_can_say_itself_that_it_failed(desk: Setup) -> None:
     assert "fog ahead" in results(it)[0]
 
 
-async def test_arguments_that_do_not_fit_are_an_error_the_model_can_read(desk: Setup) -> None:
+async def test_arguments_that_do_not_fit_are_an_error_the_model_can_read(desk: OpenDesk) -> None:
     # H8
     it = await called(desk, "add", a="two")
     [block] = result_blocks(it)
@@ -162,7 +162,7 @@ async def test_arguments_that_do_not_fit_are_an_error_the_model_can_read(desk: S
     assert "`a`" in results(it)[0] or "a:" in results(it)[0]
 
 
-async def test_in_process_tools_are_asked_about_like_any_other(desk: Setup) -> None:
+async def test_in_process_tools_are_asked_about_like_any_other(desk: OpenDesk) -> None:
     # B1
     it = await desk(reply(call("mcp__ship__sink")), reply("Aye."))
     handler = Handler(Allow())
@@ -172,7 +172,7 @@ async def test_in_process_tools_are_asked_about_like_any_other(desk: Setup) -> N
     assert [request.tool_name for request in handler.requests] == ["mcp__ship__sink"]
 
 
-async def test_a_remembered_tool_of_ours_is_not_asked_about_again(desk: Setup) -> None:
+async def test_a_remembered_tool_of_ours_is_not_asked_about_again(desk: OpenDesk) -> None:
     # B8
     it = await desk(
         reply(call("mcp__ship__chart", place="Ushant")),
@@ -187,7 +187,7 @@ async def test_a_remembered_tool_of_ours_is_not_asked_about_again(desk: Setup) -
     assert "Brest" in results(it)[1]
 
 
-async def test_an_interrupt_ends_the_call_of_a_tool(desk: Setup) -> None:
+async def test_an_interrupt_ends_the_call_of_a_tool(desk: OpenDesk) -> None:
     # H8, H13
     it = await desk(reply(call("mcp__slow__wait")), reply("Here again."))
     held = Holding()
@@ -213,7 +213,7 @@ async def test_an_interrupt_ends_the_call_of_a_tool(desk: Setup) -> None:
         assert (await client.ask("hello?")).text == "Here again."
 
 
-async def test_closing_ends_the_call_of_a_tool(desk: Setup) -> None:
+async def test_closing_ends_the_call_of_a_tool(desk: OpenDesk) -> None:
     it = await desk(reply(call("mcp__slow__wait")))
     held = Holding()
 
@@ -231,7 +231,7 @@ async def test_closing_ends_the_call_of_a_tool(desk: Setup) -> None:
         await held.cancelled.wait()
 
 
-async def test_a_tool_called_twice_at_once_runs_twice_at_once(desk: Setup) -> None:
+async def test_a_tool_called_twice_at_once_runs_twice_at_once(desk: OpenDesk) -> None:
     # H8
     it = await desk(
         reply(call("mcp__meet__come", who="a"), call("mcp__meet__come", who="b")), reply("Aye.")
@@ -270,13 +270,13 @@ def clerk() -> MCPServer:
     return server
 
 
-async def test_a_server_object_of_the_mcp_package_serves_its_tools(desk: Setup) -> None:
+async def test_a_server_object_of_the_mcp_package_serves_its_tools(desk: OpenDesk) -> None:
     # H8
     it = await called(desk, "multiply", {"ship": clerk()}, a=6, b=7)
     assert "42" in results(it)[0]
 
 
-async def test_a_tool_of_an_attached_server_that_raises_is_an_error_result(desk: Setup) -> None:
+async def test_a_tool_of_an_attached_server_that_raises_is_an_error_result(desk: OpenDesk) -> None:
     # H8
     it = await called(desk, "fall", {"ship": attach(clerk(), name="ship")})
     [block] = result_blocks(it)
@@ -284,7 +284,7 @@ async def test_a_tool_of_an_attached_server_that_raises_is_an_error_result(desk:
     assert "slippery deck" in results(it)[0]
 
 
-async def test_an_interrupt_ends_a_call_into_an_attached_server(desk: Setup) -> None:
+async def test_an_interrupt_ends_a_call_into_an_attached_server(desk: OpenDesk) -> None:
     # H8
     it = await desk(reply(call("mcp__slow__wait")), reply("Here again."))
     held, server = Holding(), MCPServer("slow")

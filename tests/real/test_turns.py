@@ -34,7 +34,7 @@ from pilothouse_sim.scenario import (
     text,
     tool,
 )
-from tests.support.real.desk import NEWEST, Setup, newest
+from tests.support.real.desk import NEWEST, OpenDesk, newest
 from tests.support.real.held import HeldCommand, allow, conversation, next_of, unread
 from tests.support.waiting import DEADLINE
 
@@ -48,7 +48,7 @@ def outcomes(*turns: Turn) -> list[tuple[str, str]]:
     return [(turn.outcome, turn.text) for turn in turns]
 
 
-async def test_a_plain_turn_finishes_with_the_models_text(desk: Setup) -> None:
+async def test_a_plain_turn_finishes_with_the_models_text(desk: OpenDesk) -> None:
     it = await desk(reply("Hello there"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -60,7 +60,7 @@ async def test_a_plain_turn_finishes_with_the_models_text(desk: Setup) -> None:
     assert client.turns.unanswered == ()
 
 
-async def test_a_later_turn_has_the_earlier_ones_before_it(desk: Setup) -> None:
+async def test_a_later_turn_has_the_earlier_ones_before_it(desk: OpenDesk) -> None:
     it = await desk(reply("first answer"), reply("second answer"), reply("third answer"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -71,7 +71,7 @@ async def test_a_later_turn_has_the_earlier_ones_before_it(desk: Setup) -> None:
     assert all(words in told for words in ("question 1", "first answer", "second answer"))
 
 
-async def test_a_prompt_is_answered_while_nobody_reads(desk: Setup) -> None:
+async def test_a_prompt_is_answered_while_nobody_reads(desk: OpenDesk) -> None:
     it = await desk(reply("one"), reply("two"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -84,7 +84,7 @@ async def test_a_prompt_is_answered_while_nobody_reads(desk: Setup) -> None:
     assert [result.result for result in results] == ["one", "two"]
 
 
-async def test_two_prompts_written_at_once_get_a_turn_each(desk: Setup) -> None:
+async def test_two_prompts_written_at_once_get_a_turn_each(desk: OpenDesk) -> None:
     # A22
     it = await desk(reply("one"), reply("two"))
     client = await it.client()
@@ -95,7 +95,7 @@ async def test_two_prompts_written_at_once_get_a_turn_each(desk: Setup) -> None:
     assert outcomes(*turns) == [("finished", "one"), ("finished", "two")]
 
 
-async def test_a_prompt_sent_while_a_tool_runs_is_answered_by_the_same_turn(desk: Setup) -> None:
+async def test_a_prompt_sent_while_a_tool_runs_is_answered_by_the_same_turn(desk: OpenDesk) -> None:
     # A13: one result for two prompts; A9: both are echoed with the uuids they were sent with.
     async with HeldCommand().serving() as held:
         it = await desk(reply(held.call), reply("both done"))
@@ -117,7 +117,7 @@ async def test_a_prompt_sent_while_a_tool_runs_is_answered_by_the_same_turn(desk
     assert second.uuid in echoed
 
 
-async def test_a_prompt_sent_while_text_streams_gets_a_turn_of_its_own(desk: Setup) -> None:
+async def test_a_prompt_sent_while_text_streams_gets_a_turn_of_its_own(desk: OpenDesk) -> None:
     # A13
     it = await desk(reply(text("one "), gate("held"), text("more")), reply("two"))
     client = await it.client()
@@ -132,7 +132,7 @@ async def test_a_prompt_sent_while_text_streams_gets_a_turn_of_its_own(desk: Set
     assert outcomes(*turns) == [("finished", "one more"), ("finished", "two")]
 
 
-async def test_prompts_that_wait_for_the_same_turn_all_get_its_outcome(desk: Setup) -> None:
+async def test_prompts_that_wait_for_the_same_turn_all_get_its_outcome(desk: OpenDesk) -> None:
     # A13: newer CLIs merge queued prompts into one turn; 2.1.37 runs them one by one.
     it = await desk(reply(text("one "), gate("held")), reply("two"), reply("three"))
     client = await it.client()
@@ -153,7 +153,7 @@ async def test_prompts_that_wait_for_the_same_turn_all_get_its_outcome(desk: Set
         assert "say 2\nsay 3" in conversation(it)[-1].last
 
 
-async def test_a_repeated_uuid_starts_no_turn(desk: Setup) -> None:
+async def test_a_repeated_uuid_starts_no_turn(desk: OpenDesk) -> None:
     # G9
     it = await desk(reply(gate("held"), "one"), reply("two"))
     client = await it.client()
@@ -170,7 +170,7 @@ async def test_a_repeated_uuid_starts_no_turn(desk: Setup) -> None:
     assert len(conversation(it)) == 2
 
 
-async def test_a_uuid_of_the_resumed_transcript_starts_no_turn(desk: Setup) -> None:
+async def test_a_uuid_of_the_resumed_transcript_starts_no_turn(desk: OpenDesk) -> None:
     # G9, A26: the CLI itself says so, with an echo outside of any turn.
     it = await desk(reply("one"), reply("two"))
     async with asyncio.timeout(DEADLINE):
@@ -193,7 +193,7 @@ async def test_a_uuid_of_the_resumed_transcript_starts_no_turn(desk: Setup) -> N
 
 
 @since_2_1_119
-async def test_a_queued_prompt_can_be_taken_back(desk: Setup) -> None:
+async def test_a_queued_prompt_can_be_taken_back(desk: OpenDesk) -> None:
     it = await desk(reply(text("one "), gate("held")), reply("two"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -211,7 +211,7 @@ async def test_a_queued_prompt_can_be_taken_back(desk: Setup) -> None:
 
 
 @oldest
-async def test_taking_a_prompt_back_is_refused_where_the_cli_cannot(desk: Setup) -> None:
+async def test_taking_a_prompt_back_is_refused_where_the_cli_cannot(desk: OpenDesk) -> None:
     it = await desk(reply(text("one "), gate("held")), reply("two"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -226,7 +226,7 @@ async def test_taking_a_prompt_back_is_refused_where_the_cli_cannot(desk: Setup)
 
 
 @newest
-async def test_an_interrupt_can_take_back_what_is_queued(desk: Setup) -> None:
+async def test_an_interrupt_can_take_back_what_is_queued(desk: OpenDesk) -> None:
     it = await desk(reply(text("one "), gate("held")), reply("two"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -242,7 +242,7 @@ async def test_an_interrupt_can_take_back_what_is_queued(desk: Setup) -> None:
 
 
 @since_2_1_119
-async def test_the_end_of_background_work_starts_a_turn_nobody_asked_for(desk: Setup) -> None:
+async def test_the_end_of_background_work_starts_a_turn_nobody_asked_for(desk: OpenDesk) -> None:
     # A13
     async with HeldCommand().serving() as held:
         it = await desk(reply(held.background_call), reply("it runs"), reply("it is over"))
@@ -264,7 +264,9 @@ async def test_the_end_of_background_work_starts_a_turn_nobody_asked_for(desk: S
 
 
 @since_2_1_119
-async def test_a_prompt_keeps_its_own_turn_when_background_work_ends_beside_it(desk: Setup) -> None:
+async def test_a_prompt_keeps_its_own_turn_when_background_work_ends_beside_it(
+    desk: OpenDesk,
+) -> None:
     async with HeldCommand().serving() as held:
         it = await desk(
             reply(held.background_call),
@@ -285,7 +287,7 @@ async def test_a_prompt_keeps_its_own_turn_when_background_work_ends_beside_it(d
     assert (turn.prompts, turn.text) == ((prompt.uuid,), "the answer")
 
 
-async def test_idle_means_that_nothing_runs_and_nothing_is_queued(desk: Setup) -> None:
+async def test_idle_means_that_nothing_runs_and_nothing_is_queued(desk: OpenDesk) -> None:
     # A14: newer CLIs say so themselves, the oldest one leaves it to be inferred.
     it = await desk(reply(gate("first"), "one"), reply(gate("second"), "two"))
     client = await it.client()
@@ -309,7 +311,7 @@ async def test_idle_means_that_nothing_runs_and_nothing_is_queued(desk: Setup) -
     assert states[-1:] == ([] if it.version == OLDEST else ["idle"])
 
 
-async def test_the_cost_of_a_turn_is_its_own(desk: Setup) -> None:
+async def test_the_cost_of_a_turn_is_its_own(desk: OpenDesk) -> None:
     # A11: the CLI tells the sum since its start, and `usage` of the turn.
     it = await desk(
         reply("cheap", usage=Usage(input_tokens=1000, output_tokens=10)),
@@ -327,7 +329,7 @@ async def test_the_cost_of_a_turn_is_its_own(desk: Setup) -> None:
     assert (cheap.result.num_turns, dear.result.num_turns) == (1, 1)
 
 
-async def test_a_slash_command_is_answered_although_old_clis_do_not_echo_it(desk: Setup) -> None:
+async def test_a_slash_command_is_answered_although_old_clis_do_not_echo_it(desk: OpenDesk) -> None:
     # A19
     it = await desk(reply("one"), reply("two"))
     client = await it.client()
@@ -347,7 +349,7 @@ async def test_a_slash_command_is_answered_although_old_clis_do_not_echo_it(desk
 
 
 async def test_an_unknown_command_is_words_for_the_model_on_the_newest_cli_only(
-    desk: Setup,
+    desk: OpenDesk,
 ) -> None:
     # A19
     it = await desk(reply("I know no such command."))
@@ -360,7 +362,7 @@ async def test_an_unknown_command_is_words_for_the_model_on_the_newest_cli_only(
     assert (turn.text == "I know no such command.") == (it.version == NEWEST)
 
 
-async def test_a_compaction_is_told_step_by_step(desk: Setup) -> None:
+async def test_a_compaction_is_told_step_by_step(desk: OpenDesk) -> None:
     # H1, H7
     it = await desk(reply("one"), reply("two"))
     client = await it.client(include_partial_messages=True)
@@ -382,7 +384,7 @@ async def test_a_compaction_is_told_step_by_step(desk: Setup) -> None:
     assert turn.text == ""
 
 
-async def test_a_background_shell_keeps_only_2_1_119_from_being_idle(desk: Setup) -> None:
+async def test_a_background_shell_keeps_only_2_1_119_from_being_idle(desk: OpenDesk) -> None:
     # A24: the newest calls itself idle beside it. The oldest tells of its end with the first prompt
     # after it has noticed, which need not be the next one.
     async with HeldCommand().serving() as held:
@@ -415,7 +417,7 @@ async def test_a_background_shell_keeps_only_2_1_119_from_being_idle(desk: Setup
 
 
 @oldest
-async def test_the_oldest_cli_answers_a_prompt_that_asks_nothing(desk: Setup) -> None:
+async def test_the_oldest_cli_answers_a_prompt_that_asks_nothing(desk: OpenDesk) -> None:
     # A25
     it = await desk(reply("noted"))
     client = await it.client()
@@ -425,7 +427,7 @@ async def test_the_oldest_cli_answers_a_prompt_that_asks_nothing(desk: Setup) ->
 
 
 @since_2_1_119
-async def test_a_prompt_that_asks_nothing_is_read_with_the_next_one(desk: Setup) -> None:
+async def test_a_prompt_that_asks_nothing_is_read_with_the_next_one(desk: OpenDesk) -> None:
     # A25
     it = await desk(reply("noted"))
     client = await it.client()
@@ -438,7 +440,7 @@ async def test_a_prompt_that_asks_nothing_is_read_with_the_next_one(desk: Setup)
     assert len(conversation(it)) == 1
 
 
-async def test_a_sub_agent_is_background_work_on_the_newest_cli_only(desk: Setup) -> None:
+async def test_a_sub_agent_is_background_work_on_the_newest_cli_only(desk: OpenDesk) -> None:
     # A17: there it ends with a turn nobody asked for; on older ones it is a tool like any other.
     child = Branch(when=When(prompt_contains="count the files"), replies=(reply("seven"),))
     call = tool("Task", description="count", prompt="count the files", subagent_type="Explore")

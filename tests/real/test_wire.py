@@ -17,7 +17,7 @@ import pytest
 from pilothouse_sim.real_cli import environment
 from pilothouse_sim.scenario import Scenario, reply, tool
 from tests.support.raw_cli import ARGUMENTS, Message, RawCli, allow
-from tests.support.real.desk import CACHE, NEWEST, Setup
+from tests.support.real.desk import CACHE, NEWEST, OpenDesk
 from tests.support.waiting import DEADLINE
 
 TOUCH = tool("Bash", command="touch made", description="make it")
@@ -216,7 +216,7 @@ async def test_a_server_named_twice_is_greeted_twice_by_older_clis(version: str)
 # Pipes
 
 
-async def test_a_cli_runs_on_when_nobody_reads_it_any_more(desk: Setup, version: str) -> None:
+async def test_a_cli_runs_on_when_nobody_reads_it_any_more(desk: OpenDesk, version: str) -> None:
     # D11
     it = await desk(reply("one"), reply("two"))
     reading, writing = os.pipe()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,14 +13,15 @@ import pytest
 
 from pilothouse.relay.framing import Frame, Kind
 from pilothouse.relay.refusals import HEADER, PERMANENT, Refusal
-from tests.support.relay.door import Door
-from tests.support.relay.running import ECHO, Running, python, relay
+from tests.support.certificates import certificate as self_signed
+from tests.support.relay.door import RelayDoor
+from tests.support.relay.relays import ECHO, RunningRelay, python, relay
 from tests.support.waiting import DEADLINE
 
 QUICK = {"ping": 0.1, "silence": 0.3, "handshake": 0.3}
 
 
-async def said(running: Running, text: str) -> None:
+async def said(running: RunningRelay, text: str) -> None:
     async with asyncio.timeout(DEADLINE):
         while text not in running.said():  # noqa: ASYNC110 - a file has no event
             await asyncio.sleep(0.01)
@@ -33,19 +33,7 @@ async def said(running: Running, text: str) -> None:
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate for 127.0.0.1, signed by itself, with its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    pem = folder / "door.pem"
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
-            *("-subj", "/CN=door", "-addext", "subjectAltName=IP:127.0.0.1"),
-            *("-keyout", str(folder / "key"), "-out", str(folder / "cert")),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    pem.write_bytes((folder / "cert").read_bytes() + (folder / "key").read_bytes())
-    return pem
+    return self_signed(tmp_path_factory.mktemp("tls"), "127.0.0.1")
 
 
 def server_tls(certificate: Path) -> ssl.SSLContext:
@@ -56,9 +44,9 @@ def server_tls(certificate: Path) -> ssl.SSLContext:
 
 async def test_lines_pass_over_tls(tmp_path: Path, certificate: Path) -> None:
     source = "print('\\n'.join(str(number) * 50 for number in range(20_000)))"
-    ca = str(certificate.with_name("cert"))
+    ca = str(certificate)
     async with (
-        Door(tls=server_tls(certificate)).opened() as door,
+        RelayDoor(tls=server_tls(certificate)).opened() as door,
         relay(door.url, tmp_path, python(source), "--ca", ca) as running,
     ):
         await door.ended()
@@ -70,7 +58,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(
     tmp_path: Path, certificate: Path
 ) -> None:
     async with (
-        Door(tls=server_tls(certificate)).opened() as door,
+        RelayDoor(tls=server_tls(certificate)).opened() as door,
         relay(door.url, tmp_path, python(ECHO)) as running,
     ):
         await said(running, "CERTIFICATE_VERIFY_FAILED")
@@ -78,8 +66,8 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(
 
 
 async def test_a_certificate_for_another_host_is_refused(tmp_path: Path, certificate: Path) -> None:
-    ca = str(certificate.with_name("cert"))
-    async with Door(tls=server_tls(certificate)).opened() as door:
+    ca = str(certificate)
+    async with RelayDoor(tls=server_tls(certificate)).opened() as door:
         url = door.url.replace("127.0.0.1", "localhost")
         async with relay(url, tmp_path, python(ECHO), "--ca", ca) as running:
             await said(running, "Hostname mismatch")
@@ -90,7 +78,7 @@ async def test_a_certificate_for_another_host_is_refused(tmp_path: Path, certifi
 
 
 async def test_a_name_is_looked_up_and_each_of_its_addresses_tried(tmp_path: Path) -> None:
-    async with Door().opened() as door:
+    async with RelayDoor().opened() as door:
         # On most machines ::1 as well, where nobody listens.
         url = door.url.replace("127.0.0.1", "localhost")
         async with relay(url, tmp_path, python(ECHO)):
@@ -103,7 +91,7 @@ async def test_a_name_that_nobody_knows_is_said_and_tried_again(tmp_path: Path) 
 
 
 async def test_a_relay_may_be_there_before_its_door(tmp_path: Path) -> None:
-    door = Door(tmp_path / "socket")
+    door = RelayDoor(tmp_path / "socket")
     async with relay(door.url, tmp_path, python(ECHO)) as running:
         await said(running, "cannot connect")
         async with door.opened():
@@ -170,7 +158,7 @@ async def test_a_door_that_takes_the_connection_and_says_nothing_is_left(tmp_pat
 
 async def test_a_door_that_falls_silent_is_left_for_a_new_connection(tmp_path: Path) -> None:
     async with (
-        Door().opened() as door,
+        RelayDoor().opened() as door,
         Mute(door.port) as link,
         relay(link.url, tmp_path, python(ECHO), pace=QUICK) as running,
     ):
@@ -185,7 +173,7 @@ async def test_a_door_that_falls_silent_is_left_for_a_new_connection(tmp_path: P
 
 async def test_a_silent_door_that_answers_pings_is_kept(tmp_path: Path) -> None:
     async with (
-        Door().opened() as door,
+        RelayDoor().opened() as door,
         Mute(door.port) as link,
         relay(link.url, tmp_path, python(ECHO), pace=QUICK) as running,
     ):
@@ -242,7 +230,7 @@ class Mute:
 # What should not happen
 
 
-async def refused(door: Door, running: Running, frame: Frame) -> None:
+async def refused(door: RelayDoor, running: RunningRelay, frame: Frame) -> None:
     await door.greeted()
     await door.send(frame)
     await door.greeted(2)
@@ -265,7 +253,7 @@ async def refused(door: Door, running: Running, frame: Frame) -> None:
 async def test_a_frame_out_of_order_is_refused_and_the_connection_made_anew(
     tmp_path: Path, frame: Frame
 ) -> None:
-    async with Door().opened() as door, relay(door.url, tmp_path, python(ECHO)) as running:
+    async with RelayDoor().opened() as door, relay(door.url, tmp_path, python(ECHO)) as running:
         await refused(door, running, frame)
         await door.say(b"hello")
         await door.has(1)
@@ -275,7 +263,7 @@ async def test_a_frame_out_of_order_is_refused_and_the_connection_made_anew(
 async def test_the_newest_connection_wins_and_the_relay_comes_back(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
-    async with Door().opened() as door, relay(door.url, tmp_path, python(ECHO)) as running:
+    async with RelayDoor().opened() as door, relay(door.url, tmp_path, python(ECHO)) as running:
         await door.greeted()
         async with relay(door.url, other, ["sleep", "1000"], env={"PATH": "/usr/bin:/bin"}):
             await said(running, "4009")

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.relay.bad_link import IMPATIENT, TALKS, Proxy
-from tests.support.relay.door import Door
-from tests.support.relay.running import python, relay
+from tests.support.relay.bad_link import IMPATIENT, TALKS, BadLink
+from tests.support.relay.door import RelayDoor
+from tests.support.relay.relays import python, relay
 
 
 async def cut_at_random(folder: Path, cuts: int, seed: int) -> None:
     heard = 0
     async with (
-        Door().opened() as door,
-        Proxy(door.port, cuts, seed).opened() as proxy,
+        RelayDoor().opened() as door,
+        BadLink(door.port, cuts, seed).opened() as proxy,
         relay(proxy.url, folder, python(TALKS), pace=IMPATIENT) as running,
     ):
         await door.greeted()
@@ -30,7 +30,7 @@ async def cut_at_random(folder: Path, cuts: int, seed: int) -> None:
     check(door, heard)
 
 
-def check(door: Door, heard: int) -> None:
+def check(door: RelayDoor, heard: int) -> None:
     *lines, total = [line.decode() for line in door.lines]
     said = [line for line in lines if line.startswith("said ")]
     assert total == f"total {len(said)}"

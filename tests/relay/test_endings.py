@@ -12,8 +12,8 @@ import pytest
 from pilothouse.relay import registry
 from pilothouse.relay.refusals import Refusal
 from tests.support.processes import gone
-from tests.support.relay.door import Door
-from tests.support.relay.running import ECHO, python, relay
+from tests.support.relay.door import RelayDoor
+from tests.support.relay.relays import ECHO, python, relay
 
 HASTE = {"interrupt": 0.1, "close": 0.1, "terminate": 0.1, "kill": 2.0, "farewell": 0.1}
 
@@ -53,7 +53,7 @@ async def test_the_end_is_told_behind_the_last_line_with_its_code_and_stderr(
     tmp_path: Path,
 ) -> None:
     source = "import sys; print('last words'); print('trouble', file=sys.stderr); sys.exit(3)"
-    async with Door().opened() as door, relay(door.url, tmp_path, python(source)) as running:
+    async with RelayDoor().opened() as door, relay(door.url, tmp_path, python(source)) as running:
         exit_ = await door.ended()
         assert await running.result() == 0
     assert door.lines == [b"last words"]
@@ -62,14 +62,14 @@ async def test_the_end_is_told_behind_the_last_line_with_its_code_and_stderr(
 
 async def test_only_the_last_part_of_stderr_is_told(tmp_path: Path) -> None:
     source = "import sys; sys.stderr.write('x' * 500_000 + 'end')"
-    async with Door().opened() as door, relay(door.url, tmp_path, python(source)):
+    async with RelayDoor().opened() as door, relay(door.url, tmp_path, python(source)):
         exit_ = await door.ended()
     assert len(exit_.stderr_tail) == 64 * 1024
     assert exit_.stderr_tail.endswith("xend")
 
 
 async def test_a_cli_that_cannot_be_started_is_an_end_with_its_reason(tmp_path: Path) -> None:
-    async with Door().opened() as door, relay(door.url, tmp_path, ["/no/such/cli"]) as running:
+    async with RelayDoor().opened() as door, relay(door.url, tmp_path, ["/no/such/cli"]) as running:
         exit_ = await door.ended()
         assert await running.result() == 0
     assert exit_.code == 127
@@ -79,20 +79,20 @@ async def test_a_cli_that_cannot_be_started_is_an_end_with_its_reason(tmp_path: 
 
 async def test_an_end_without_a_newline_is_a_line(tmp_path: Path) -> None:
     source = "import sys; sys.stdout.write('whole\\nhalf')"
-    async with Door().opened() as door, relay(door.url, tmp_path, python(source)):
+    async with RelayDoor().opened() as door, relay(door.url, tmp_path, python(source)):
         await door.ended()
     assert door.lines == [b"whole", b"half"]
 
 
 async def test_output_that_ends_before_the_cli_does_ends_the_cli(tmp_path: Path) -> None:
     source = "import os, sys; print('x', flush=True); os.close(1); sys.stdin.read(); sys.exit(4)"
-    async with Door().opened() as door, relay(door.url, tmp_path, python(source)):
+    async with RelayDoor().opened() as door, relay(door.url, tmp_path, python(source)):
         assert (await door.ended()).code == 4
     assert door.lines == [b"x"]
 
 
 async def test_the_end_waits_for_a_door_and_is_told_once(tmp_path: Path) -> None:
-    door = Door()
+    door = RelayDoor()
     await door.open()
     async with relay(door.url, tmp_path, python(ECHO)) as running:
         await door.greeted()
@@ -113,7 +113,7 @@ async def test_the_end_waits_for_a_door_and_is_told_once(tmp_path: Path) -> None
 
 async def test_an_order_keeps_its_place_among_the_lines(tmp_path: Path) -> None:
     async with (
-        Door().opened() as door,
+        RelayDoor().opened() as door,
         relay(door.url, tmp_path, keeps_a_diary(tmp_path)) as running,
     ):
         await door.greeted()
@@ -127,13 +127,13 @@ async def test_an_order_keeps_its_place_among_the_lines(tmp_path: Path) -> None:
 
 async def test_an_order_to_terminate_or_kill_is_followed(tmp_path: Path) -> None:
     async with (
-        Door().opened() as door,
+        RelayDoor().opened() as door,
         relay(door.url, tmp_path, keeps_a_diary(tmp_path)),
     ):
         await door.has(1)
         await door.order("terminate")
         assert (await door.ended()).code == 7
-    async with Door().opened() as door, relay(door.url, tmp_path, python(ECHO)):
+    async with RelayDoor().opened() as door, relay(door.url, tmp_path, python(ECHO)):
         await door.greeted()
         await door.order("kill")
         assert (await door.ended()).signal == signal.SIGKILL
@@ -141,7 +141,7 @@ async def test_an_order_to_terminate_or_kill_is_followed(tmp_path: Path) -> None
 
 async def test_a_cli_deaf_to_its_termination_is_killed(tmp_path: Path) -> None:
     async with (
-        Door().opened() as door,
+        RelayDoor().opened() as door,
         relay(door.url, tmp_path, keeps_a_diary(tmp_path, "deaf"), pace=HASTE),
     ):
         await door.has(1)
@@ -153,7 +153,7 @@ async def test_a_cli_deaf_to_its_termination_is_killed(tmp_path: Path) -> None:
 async def test_an_order_that_is_not_known_takes_its_number_and_does_nothing(
     tmp_path: Path,
 ) -> None:
-    async with Door().opened() as door, relay(door.url, tmp_path, python(ECHO)) as running:
+    async with RelayDoor().opened() as door, relay(door.url, tmp_path, python(ECHO)) as running:
         await door.greeted()
         await door.order("dance")
         await door.say(b"after")
@@ -165,7 +165,7 @@ async def test_an_order_that_is_not_known_takes_its_number_and_does_nothing(
 
 async def test_an_order_to_end_goes_all_the_way_down(tmp_path: Path) -> None:
     async with (
-        Door().opened() as door,
+        RelayDoor().opened() as door,
         relay(door.url, tmp_path, keeps_a_diary(tmp_path, "deaf"), pace=HASTE),
     ):
         await door.has(1)
@@ -178,7 +178,7 @@ async def test_an_order_to_end_goes_all_the_way_down(tmp_path: Path) -> None:
 
 
 async def test_with_no_server_for_long_the_cli_is_ended_in_order(tmp_path: Path) -> None:
-    async with Door().opened() as door:
+    async with RelayDoor().opened() as door:
         command = keeps_a_diary(tmp_path, "stays")
         async with relay(door.url, tmp_path, command, "--last-will", "0.3", pace=HASTE) as running:
             await door.has(1)
@@ -193,7 +193,7 @@ async def test_with_no_server_for_long_the_cli_is_ended_in_order(tmp_path: Path)
 
 async def test_a_server_that_comes_back_in_time_stays_the_last_will(tmp_path: Path) -> None:
     async with (
-        Door().opened() as door,
+        RelayDoor().opened() as door,
         relay(door.url, tmp_path, python(ECHO), "--last-will", "30") as running,
     ):
         await door.greeted()
@@ -227,7 +227,7 @@ async def test_a_relay_whose_cli_has_ended_waits_for_a_server_no_longer_than_its
 async def test_a_permanent_refusal_executes_the_last_will_at_once(
     tmp_path: Path, code: Refusal
 ) -> None:
-    async with Door().opened() as door:
+    async with RelayDoor().opened() as door:
         async with relay(
             door.url, tmp_path, keeps_a_diary(tmp_path, "stays"), pace=HASTE
         ) as running:
@@ -243,7 +243,7 @@ async def test_a_permanent_refusal_executes_the_last_will_at_once(
 
 async def test_a_wrong_token_is_refused_for_good(tmp_path: Path) -> None:
     async with (
-        Door().opened() as door,
+        RelayDoor().opened() as door,
         relay(door.url, tmp_path, python(ECHO), token="another", pace=HASTE) as running,
     ):
         assert await running.result() == 1
@@ -254,7 +254,7 @@ async def test_a_wrong_token_is_refused_for_good(tmp_path: Path) -> None:
 async def test_any_other_close_code_is_followed_by_another_connection(
     tmp_path: Path, code: int
 ) -> None:
-    async with Door().opened() as door, relay(door.url, tmp_path, python(ECHO)):
+    async with RelayDoor().opened() as door, relay(door.url, tmp_path, python(ECHO)):
         await door.greeted()
         await door.close_all(code)
         await door.greeted(2)
@@ -269,7 +269,7 @@ async def test_a_relay_that_is_told_to_end_ends_its_cli_and_tells_the_door(
     tmp_path: Path,
 ) -> None:
     async with (
-        Door().opened() as door,
+        RelayDoor().opened() as door,
         relay(door.url, tmp_path, keeps_a_diary(tmp_path), pace={**HASTE, "close": 5.0}) as running,
     ):
         await door.has(1)
@@ -282,7 +282,7 @@ async def test_a_relay_that_is_told_to_end_ends_its_cli_and_tells_the_door(
 async def test_told_twice_it_kills(tmp_path: Path) -> None:
     patient = {"interrupt": 1000.0}
     async with (
-        Door().opened() as door,
+        RelayDoor().opened() as door,
         relay(door.url, tmp_path, keeps_a_diary(tmp_path, "deaf"), pace=patient) as running,
     ):
         await door.has(1)

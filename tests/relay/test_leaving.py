@@ -20,8 +20,8 @@ from pilothouse.relay.refusals import Refusal
 from pilothouse.relay.spool import Spool
 from pilothouse.relay.starting import start
 from tests.support.processes import alive, gone
-from tests.support.relay.door import SESSION, TOKEN, Door
-from tests.support.relay.running import ECHO, SAYS, Running, python, relay
+from tests.support.relay.door import SESSION, TOKEN, RelayDoor
+from tests.support.relay.relays import ECHO, SAYS, RunningRelay, python, relay
 from tests.support.waiting import DEADLINE
 
 NOWHERE = "ws://127.0.0.1:9"
@@ -71,7 +71,7 @@ async def test_what_nobody_came_for_is_left_with_the_end_when_the_will_is_done(
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in running.spool.iterdir())
 
 
-async def end_behind_the_doors_back(door: Door, running: Running) -> None:
+async def end_behind_the_doors_back(door: RelayDoor, running: RunningRelay) -> None:
     """Have one line acknowledged and another not, then end the relay without a door."""
     await door.greeted()
     await door.say(b"one")
@@ -88,7 +88,7 @@ async def test_a_relay_that_is_told_to_end_leaves_only_what_was_not_acknowledged
     tmp_path: Path,
 ) -> None:
     async with (
-        Door().opened() as door,
+        RelayDoor().opened() as door,
         relay(door.url, tmp_path, python(ECHO), pace=HASTE) as running,
     ):
         await end_behind_the_doors_back(door, running)
@@ -110,7 +110,7 @@ async def test_an_end_that_was_not_acknowledged_is_left_without_lines(tmp_path: 
 
 async def test_a_relay_that_was_heard_leaves_nothing(tmp_path: Path) -> None:
     async with (
-        Door().opened() as door,
+        RelayDoor().opened() as door,
         relay(door.url, tmp_path, python(SAYS, "10", "x")) as running,
     ):
         await door.ended()
@@ -129,7 +129,7 @@ async def test_a_relay_that_was_heard_leaves_nothing(tmp_path: Path) -> None:
 async def test_nothing_is_left_for_a_session_that_is_known_to_want_nothing(
     tmp_path: Path, code: Refusal, leaves: bool
 ) -> None:
-    async with Door().opened() as door:
+    async with RelayDoor().opened() as door:
         door.refusal = code
         command = python("print('unheard', flush=True); input()")
         async with relay(door.url, tmp_path, command, pace=HASTE) as running:
@@ -251,7 +251,7 @@ async def test_a_locked_file_names_the_relay_that_holds_it(tmp_path: Path) -> No
     lock = tmp_path / "lock"
     lock.write_text("4194304000")
     fd = os.open(lock, os.O_RDWR)
-    async with Door().opened() as door:
+    async with RelayDoor().opened() as door:
         pid = start(
             python(ECHO),
             {"PATH": os.environ["PATH"], "HOME": str(tmp_path)},

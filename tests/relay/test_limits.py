@@ -9,8 +9,8 @@ from pathlib import Path
 
 from pilothouse.relay import leaving, registry
 from pilothouse.transport.base import LONGEST_LINE
-from tests.support.relay.door import Door
-from tests.support.relay.running import Running, python, relay
+from tests.support.relay.door import RelayDoor
+from tests.support.relay.relays import RunningRelay, python, relay
 
 # Says lines as fast as it can, once it may, and writes down how far it has come.
 COUNTS = """
@@ -33,7 +33,7 @@ def expected(count: int) -> list[bytes]:
     return [b"%07d " % number + b"x" * 992 for number in range(count)]
 
 
-async def until_it_stands_still(running: Running, folder: Path) -> int:
+async def until_it_stands_still(running: RunningRelay, folder: Path) -> int:
     """How many lines the CLI could say before it had to wait."""
     # A CLI that says nothing for a while may just not have had its turn on a busy machine.
     while "the spool is full" not in running.said():  # noqa: ASYNC110 - a file has no event
@@ -70,7 +70,7 @@ def resident(pid: int, name: str = "VmRSS") -> int:
 
 async def test_what_memory_cannot_hold_goes_to_the_disk_and_comes_back(tmp_path: Path) -> None:
     count = 30_000
-    async with Door().opened() as door:
+    async with RelayDoor().opened() as door:
         await door.kill()
         async with relay(door.url, tmp_path, counts(tmp_path, count)) as running:
             while "the CLI ended" not in running.said():  # noqa: ASYNC110 - a file has no event
@@ -87,7 +87,7 @@ async def test_a_full_spool_stops_the_reading_and_says_so_and_drops_nothing(
     tmp_path: Path,
 ) -> None:
     count, limit = 20_000, 6 * MIB
-    async with Door().opened() as door:
+    async with RelayDoor().opened() as door:
         await door.kill()
         async with relay(
             door.url, tmp_path, counts(tmp_path, count), "--spool-limit", str(limit)
@@ -107,7 +107,7 @@ async def test_a_full_spool_stops_the_reading_and_says_so_and_drops_nothing(
 async def test_a_door_that_acknowledges_nothing_gets_no_more_than_a_window(
     tmp_path: Path,
 ) -> None:
-    async with Door().opened() as door:
+    async with RelayDoor().opened() as door:
         door.acknowledging = False
         async with relay(
             door.url, tmp_path, counts(tmp_path, 12_000), "--spool-limit", str(5 * MIB)
@@ -141,7 +141,7 @@ async def test_a_line_longer_than_every_other_limit_passes(tmp_path: Path) -> No
     size = 12 * MIB
     source = f"import sys; sys.stdout.write('a' * {size} + '\\n' + 'b\\n')"
     async with (
-        Door().opened() as door,
+        RelayDoor().opened() as door,
         relay(door.url, tmp_path, python(source), "--spool-limit", str(MIB)) as running,
     ):
         await door.ended()
@@ -153,7 +153,7 @@ async def test_without_a_place_on_the_disk_memory_is_the_limit(tmp_path: Path) -
     count = 15_000
     not_yet = tmp_path / "not-yet"
     not_yet.touch()
-    async with Door().opened() as door:
+    async with RelayDoor().opened() as door:
         await door.kill()
         async with relay(door.url, tmp_path, counts(tmp_path, count)) as running:
             while not _exists(tmp_path):  # noqa: ASYNC110 - a file has no event
@@ -190,7 +190,7 @@ async def test_a_line_without_end_takes_no_more_memory_than_the_longest_line(
 ) -> None:
     size = 8 * LONGEST_LINE
     async with (
-        Door().opened() as door,
+        RelayDoor().opened() as door,
         relay(door.url, tmp_path, python(ENDLESS, str(size // MIB))) as running,
     ):
         await door.has(1)
@@ -215,7 +215,7 @@ print("a", "x" * int(sys.argv[1]), "b", sep="\\n")
 
 async def test_a_dropped_line_is_told_again_until_it_is_acknowledged(tmp_path: Path) -> None:
     size = LONGEST_LINE + 1
-    async with Door().opened() as door:
+    async with RelayDoor().opened() as door:
         door.acknowledging = False
         async with relay(door.url, tmp_path, python(THREE, str(size))) as running:
             await door.ended()

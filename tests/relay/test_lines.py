@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.relay.door import Door
-from tests.support.relay.running import ECHO, SAYS, python, relay
+from tests.support.relay.door import RelayDoor
+from tests.support.relay.relays import ECHO, SAYS, python, relay
 
 # Ten thousand lines a second.
 STEADY = """
@@ -29,7 +29,7 @@ def expected(count: int, pad: str) -> list[bytes]:
 async def test_lines_and_the_end_arrive(tmp_path: Path, where: str) -> None:
     unix = tmp_path / "door" if where == "unix" else None
     async with (
-        Door(unix).opened() as door,
+        RelayDoor(unix).opened() as door,
         relay(door.url, tmp_path, python(SAYS, "1000", "x" * 300)) as running,
     ):
         assert (await door.ended()).code == 0
@@ -40,7 +40,7 @@ async def test_lines_and_the_end_arrive(tmp_path: Path, where: str) -> None:
 
 async def test_what_the_door_says_is_written_once(tmp_path: Path) -> None:
     async with (
-        Door().opened() as door,
+        RelayDoor().opened() as door,
         relay(door.url, tmp_path, python(ECHO)) as running,
     ):
         await door.greeted()
@@ -60,7 +60,7 @@ async def test_what_the_door_says_is_written_once(tmp_path: Path) -> None:
 async def test_a_steady_stream_survives_twenty_kills_of_the_door(tmp_path: Path) -> None:
     count = 120_000
     async with (
-        Door().opened() as door,
+        RelayDoor().opened() as door,
         relay(door.url, tmp_path, python(STEADY, str(count), "s" * 280)) as running,
     ):
         for kill in range(1, 21):
@@ -78,7 +78,7 @@ async def test_nothing_is_lost_or_doubled_when_the_door_is_killed_many_times(
 ) -> None:
     count = 60_000
     async with (
-        Door().opened() as door,
+        RelayDoor().opened() as door,
         relay(door.url, tmp_path, python(SAYS, str(count), "y" * 200)) as running,
     ):
         for kill in range(1, 13):

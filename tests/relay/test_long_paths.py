@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.support.relay.door import Door
-from tests.support.relay.running import ECHO, python, relay
+from tests.support.relay.door import RelayDoor
+from tests.support.relay.relays import ECHO, python, relay
 
 
 async def test_a_relay_reaches_it_again_and_again(tmp_path: Path) -> None:
@@ -13,7 +13,7 @@ async def test_a_relay_reaches_it_again_and_again(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     # The door itself has a short path, since only relays are the subject.
     (folder / "door").symlink_to(tmp_path / "door")
-    door = Door(tmp_path / "door")
+    door = RelayDoor(tmp_path / "door")
     async with door.opened(), relay(f"unix:{folder / 'door'}", tmp_path, python(ECHO)):
         first = await door.greeted()
         await door.restart()

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.support.processes import alive, gone
-from tests.support.relay.door import Door
-from tests.support.relay.running import Running, python, relay
+from tests.support.relay.door import RelayDoor
+from tests.support.relay.relays import RunningRelay, python, relay
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper and /proc")
 
@@ -45,10 +45,12 @@ time.sleep(1000)
 
 
 @asynccontextmanager
-async def mid_tool(tmp_path: Path, *manners: str) -> AsyncIterator[tuple[Door, Running, list[int]]]:
+async def mid_tool(
+    tmp_path: Path, *manners: str
+) -> AsyncIterator[tuple[RelayDoor, RunningRelay, list[int]]]:
     env = {"PATH": os.environ["PATH"]}
     async with (
-        Door().opened() as door,
+        RelayDoor().opened() as door,
         relay(door.url, tmp_path, python(MID_TOOL, *manners), env=env) as running,
     ):
         await door.has(500 if "streams" in manners else 1 + len(manners))
@@ -107,7 +109,7 @@ async def test_a_relay_killed_at_any_moment_of_its_start_leaves_nothing(
     tmp_path: Path, delay: float
 ) -> None:
     mark = f"HOME={tmp_path}".encode()
-    async with Door().opened() as door:
+    async with RelayDoor().opened() as door:
         env = {"PATH": os.environ["PATH"]}
         async with relay(door.url, tmp_path, python(MID_TOOL), env=env) as running:
             await asyncio.sleep(delay)

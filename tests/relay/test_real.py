@@ -13,8 +13,8 @@ from pilothouse_sim.clis import RealCLI
 from pilothouse_sim.plugin import RealCLIMaker
 from pilothouse_sim.scenario import reply, tool
 from tests.support.processes import gone
-from tests.support.relay.door import Door
-from tests.support.relay.running import Running, relay
+from tests.support.relay.door import RelayDoor
+from tests.support.relay.relays import RunningRelay, relay
 
 pytestmark = pytest.mark.real
 
@@ -25,7 +25,7 @@ COMMAND = [
 ]
 
 
-def messages(door: Door, kind: str) -> list[dict[str, Any]]:
+def messages(door: RelayDoor, kind: str) -> list[dict[str, Any]]:
     decoded = (json.loads(line) for line in door.lines)
     return [message for message in decoded if message["type"] == kind]
 
@@ -35,15 +35,15 @@ def line(**message: Any) -> bytes:
 
 
 def behind_a_relay(
-    cli: RealCLI, door: Door, folder: Path, *options: str
-) -> AbstractAsyncContextManager[Running]:
+    cli: RealCLI, door: RelayDoor, folder: Path, *options: str
+) -> AbstractAsyncContextManager[RunningRelay]:
     command = [str(cli.binary), *COMMAND]
     return relay(
         door.url, folder, command, *options, env=dict(cli.environment), cwd=cli.cwd, pace=HASTE
     )
 
 
-async def ask(door: Door) -> None:
+async def ask(door: RelayDoor) -> None:
     """Have the CLI come to its question."""
     await door.greeted()
     initialize = {"subtype": "initialize", "hooks": None}
@@ -58,7 +58,7 @@ async def test_a_permission_asked_before_two_restarts_is_answered_after_them(
     cli = real_cli(
         reply(tool("Bash", command="echo ahoy > said.txt", description="say")), reply("Done.")
     )
-    async with Door().opened() as door, behind_a_relay(cli, door, tmp_path) as running:
+    async with RelayDoor().opened() as door, behind_a_relay(cli, door, tmp_path) as running:
         await ask(door)
         await door.kill()
         await door.open()
@@ -85,7 +85,7 @@ async def test_the_last_will_ends_a_cli_in_the_middle_of_its_turn(
 ) -> None:
     cli = real_cli(reply(tool("Bash", command="touch never", description="never answered")))
     async with (
-        Door().opened() as door,
+        RelayDoor().opened() as door,
         behind_a_relay(cli, door, tmp_path, "--last-will", "1") as running,
     ):
         await ask(door)

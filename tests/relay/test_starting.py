@@ -16,8 +16,8 @@ from pilothouse.relay import registry
 from pilothouse.relay.starting import start
 from pilothouse.transport import SpawnFailed
 from tests.support.processes import alive, gone
-from tests.support.relay.door import SESSION, TOKEN, Door
-from tests.support.relay.running import ECHO, python
+from tests.support.relay.door import SESSION, TOKEN, RelayDoor
+from tests.support.relay.relays import ECHO, python
 from tests.support.waiting import DEADLINE
 
 Start = Callable[..., int]
@@ -28,7 +28,7 @@ async def begin(tmp_path: Path) -> AsyncIterator[Start]:
     """Starts relays, in a spool of the test's own; those left are killed."""
     started: list[int] = []
 
-    def begin(door: Door, argv: list[str], env: dict[str, str] | None = None) -> int:
+    def begin(door: RelayDoor, argv: list[str], env: dict[str, str] | None = None) -> int:
         pid = start(
             argv,
             {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **(env or {})},
@@ -69,7 +69,7 @@ def stat(pid: int) -> list[str]:
 
 
 async def test_it_is_no_child_and_of_no_session_of_ours(tmp_path: Path, begin: Start) -> None:
-    async with Door().opened() as door:
+    async with RelayDoor().opened() as door:
         pid = await asyncio.to_thread(begin, door, python(ECHO))
         hello = await door.greeted()
         assert hello.relay_pid == pid
@@ -84,7 +84,7 @@ async def test_it_is_no_child_and_of_no_session_of_ours(tmp_path: Path, begin: S
 
 
 async def test_it_outlives_the_thread_that_started_it(tmp_path: Path, begin: Start) -> None:
-    async with Door().opened() as door:
+    async with RelayDoor().opened() as door:
         pids: list[int] = []
         thread = threading.Thread(target=lambda: pids.append(begin(door, python(ECHO))))
         thread.start()
@@ -98,7 +98,7 @@ async def test_it_outlives_the_thread_that_started_it(tmp_path: Path, begin: Sta
 async def test_it_has_nothing_of_ours_open(tmp_path: Path, begin: Start) -> None:
     readable, writable = os.pipe()
     os.set_inheritable(writable, True)
-    async with Door().opened() as door:
+    async with RelayDoor().opened() as door:
         pid = await asyncio.to_thread(begin, door, python(ECHO))
         await door.greeted()
         os.close(writable)
@@ -113,7 +113,7 @@ async def test_it_has_nothing_of_ours_open(tmp_path: Path, begin: Start) -> None
 async def test_the_registry_file_says_who_runs_and_goes_with_the_relay(
     tmp_path: Path, begin: Start
 ) -> None:
-    async with Door().opened() as door:
+    async with RelayDoor().opened() as door:
         pid = await asyncio.to_thread(begin, door, python(ECHO))
         hello = await door.greeted()
         found = registry.alive(tmp_path / "spool" / registry.NAME)
@@ -129,7 +129,7 @@ async def test_the_registry_file_says_who_runs_and_goes_with_the_relay(
 
 
 async def test_it_is_found_after_the_door_was_killed(tmp_path: Path, begin: Start) -> None:
-    async with Door(tmp_path / "socket").opened() as door:
+    async with RelayDoor(tmp_path / "socket").opened() as door:
         pid = await asyncio.to_thread(begin, door, python(ECHO))
         first = await door.greeted()
         await door.restart()
@@ -144,7 +144,7 @@ async def test_the_cli_has_the_environment_and_the_folder_it_was_given(
     tmp_path: Path, begin: Start
 ) -> None:
     source = "import os; print(os.getcwd()); print(*sorted(os.environ))"
-    async with Door().opened() as door:
+    async with RelayDoor().opened() as door:
         await asyncio.to_thread(begin, door, python(source), {"PYTHONHOME": "", "MINE": "1"})
         await door.ended()
     assert door.lines[0].decode() == str(tmp_path)
@@ -154,7 +154,7 @@ async def test_the_cli_has_the_environment_and_the_folder_it_was_given(
 
 async def test_the_token_is_nowhere_to_be_read(tmp_path: Path, begin: Start) -> None:
     source = "import os; print(*os.listdir('/proc/self/fd'), flush=True); input()"
-    async with Door().opened() as door:
+    async with RelayDoor().opened() as door:
         await asyncio.to_thread(begin, door, python(source))
         hello = await door.greeted()
         await door.has(1)

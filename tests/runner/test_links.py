@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -13,14 +11,16 @@ import pytest
 from pilothouse.doors.listening import listen
 from pilothouse.relay.refusals import HEADER, Refusal
 from pilothouse.runner.control import FINAL
-from tests.support.doors.runner_peer import Peer, hello
-from tests.support.runner.server import House, Machine, house, runner
+from tests.support.certificates import certificate as self_signed
+from tests.support.doors.runner_peer import RunnerPeer, hello
+from tests.support.links import Link
+from tests.support.runner.server import RunnerHost, RunnerServer, runner, runner_server
 from tests.support.waiting import DEADLINE
 
 
 @pytest.fixture
-async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
-    made = Machine(tmp_path / "there")
+async def machine(tmp_path: Path) -> AsyncIterator[RunnerHost]:
+    made = RunnerHost(tmp_path / "there")
     yield made
     await made.clear()
 
@@ -28,79 +28,14 @@ async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate for 127.0.0.1, signed by itself, with its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    subprocess.run(
-        [
-            *("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2"),
-            *("-subj", "/CN=door", "-addext", "subjectAltName=IP:127.0.0.1"),
-            *("-keyout", str(folder / "key"), "-out", str(folder / "cert")),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    pem = folder / "door.pem"
-    pem.write_bytes((folder / "cert").read_bytes() + (folder / "key").read_bytes())
-    return pem
-
-
-class Link:
-    """A way to a port on which everything can be made to stop, without anybody being told."""
-
-    def __init__(self, port: int) -> None:
-        self.url = ""
-        self._port = port
-        self._frozen: set[asyncio.Task[None]] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    @asynccontextmanager
-    async def opened(self) -> AsyncIterator[Link]:
-        server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        try:
-            yield self
-        finally:
-            server.close()
-            for task in self._tasks:
-                task.cancel()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
-            await server.wait_closed()
-
-    def freeze(self) -> None:
-        """Carry nothing more on the connections there are."""
-        self._frozen |= self._tasks
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        task = asyncio.ensure_future(self._carry(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        own = asyncio.current_task()
-        assert own is not None
-        up_reader, up_writer = await asyncio.open_connection("127.0.0.1", self._port)
-        try:
-            await asyncio.gather(
-                self._forward(reader, up_writer, own), self._forward(up_reader, writer, own)
-            )
-        finally:
-            writer.transport.abort()
-            up_writer.transport.abort()
-
-    async def _forward(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, own: asyncio.Task[None]
-    ) -> None:
-        with suppress(OSError):
-            while data := await reader.read(65536):
-                if own not in self._frozen:
-                    writer.write(data)
-                    await writer.drain()
+    return self_signed(tmp_path_factory.mktemp("tls"), "127.0.0.1")
 
 
 async def test_a_runner_and_its_relays_come_over_tls(
-    tmp_path: Path, machine: Machine, certificate: Path
+    tmp_path: Path, machine: RunnerHost, certificate: Path
 ) -> None:
-    ca = str(certificate.with_name("cert"))
-    async with house(tmp_path, certificate=certificate) as server:
+    ca = str(certificate)
+    async with runner_server(tmp_path, certificate=certificate) as server:
         token = server.runners.add("box")
         async with runner(server.url, machine, token, "--ca", ca):
             await server.told.becomes("box", "connected")
@@ -110,11 +45,11 @@ async def test_a_runner_and_its_relays_come_over_tls(
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_a_server_that_cannot_prove_itself_is_not_shown_the_token(
-    tmp_path: Path, machine: Machine, certificate: Path, host: str
+    tmp_path: Path, machine: RunnerHost, certificate: Path, host: str
 ) -> None:
     """Nobody vouches for it, or its certificate is that of another host."""
-    trust = ["--ca", str(certificate.with_name("cert"))] if host == "localhost" else []
-    async with house(tmp_path, certificate=certificate) as server:
+    trust = ["--ca", str(certificate)] if host == "localhost" else []
+    async with runner_server(tmp_path, certificate=certificate) as server:
         token = server.runners.add("box")
         async with runner(f"wss://{host}:{server.port}", machine, token, *trust) as running:
             await _says(running.log, "certificate verify failed")
@@ -123,11 +58,11 @@ async def test_a_server_that_cannot_prove_itself_is_not_shown_the_token(
 
 
 async def test_a_runner_comes_through_a_unix_socket_however_long_its_path(
-    tmp_path: Path, machine: Machine
+    tmp_path: Path, machine: RunnerHost
 ) -> None:
     folder = tmp_path / ("long" * 30)
     folder.mkdir()
-    server = House(tmp_path)
+    server = RunnerServer(tmp_path)
     async with listen(server.doors, folder / "doors.sock"):
         token = server.runners.add("box")
         async with runner(f"unix:{folder}/doors.sock", machine, token):
@@ -137,7 +72,7 @@ async def test_a_runner_comes_through_a_unix_socket_however_long_its_path(
         await server.runners.aclose()
 
 
-async def test_a_redirection_is_not_followed(machine: Machine) -> None:
+async def test_a_redirection_is_not_followed(machine: RunnerHost) -> None:
     seen: list[bytes] = []
     elsewhere: list[bytes] = []
     twice = asyncio.Event()
@@ -170,7 +105,7 @@ async def test_a_redirection_is_not_followed(machine: Machine) -> None:
 
 @pytest.mark.parametrize("code", [Refusal.TOKEN_REFUSED, Refusal.SESSION_UNKNOWN])
 async def test_an_answer_that_names_a_refusal_for_good_ends_a_runner(
-    machine: Machine, code: Refusal
+    machine: RunnerHost, code: Refusal
 ) -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
@@ -185,9 +120,9 @@ async def test_an_answer_that_names_a_refusal_for_good_ends_a_runner(
 
 
 async def test_a_server_that_falls_silent_is_left_and_found_again(
-    tmp_path: Path, machine: Machine
+    tmp_path: Path, machine: RunnerHost
 ) -> None:
-    async with house(tmp_path) as server, Link(server.port).opened() as link:
+    async with runner_server(tmp_path) as server, Link(server.port).opened() as link:
         token = server.runners.add("box")
         async with runner(link.url, machine, token, pace={"ping": 0.1, "silence": 0.4}):
             await server.told.becomes("box", "connected")
@@ -201,13 +136,13 @@ async def test_a_server_that_falls_silent_is_left_and_found_again(
 
 
 async def test_a_connection_taken_by_somebody_else_once_is_taken_back(
-    tmp_path: Path, machine: Machine
+    tmp_path: Path, machine: RunnerHost
 ) -> None:
-    async with house(tmp_path) as server:
+    async with runner_server(tmp_path) as server:
         token = server.runners.add("box")
         async with runner(server.url, machine, token, pace={"replaced_delay": 0.05}):
             await server.told.becomes("box", "connected")
-            async with Peer(server.runners, token) as other:
+            async with RunnerPeer(server.runners, token) as other:
                 other.say(hello(host="elsewhere"))
                 assert await other.ended() == (4009, "another runner came with this token")
             assert server.runners.listed()[0].host != "elsewhere"

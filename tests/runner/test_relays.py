@@ -22,15 +22,15 @@ from pilothouse.runner.relays import Door, Relays
 from pilothouse.runner.runner import Runner
 from pilothouse.runner.workplace import Workplace
 from pilothouse.transport import SpawnFailed
-from tests.support.runner.server import Machine, house
+from tests.support.runner.server import RunnerHost, runner_server
 from tests.support.waiting import DEADLINE
 
 DOOR = Door("ws://127.0.0.1:9")
 
 
 @pytest.fixture
-async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
-    made = Machine(tmp_path / "there")
+async def machine(tmp_path: Path) -> AsyncIterator[RunnerHost]:
+    made = RunnerHost(tmp_path / "there")
     yield made
     await made.clear()
 
@@ -174,7 +174,7 @@ class Slow(Workplace):
 
 
 async def test_a_relay_that_comes_up_after_its_server_left_is_ended(
-    tmp_path: Path, machine: Machine
+    tmp_path: Path, machine: RunnerHost
 ) -> None:
     said: list[str] = []
     ended = asyncio.Event()
@@ -184,7 +184,7 @@ async def test_a_relay_that_comes_up_after_its_server_left_is_ended(
         if "is gone" in text:
             ended.set()
 
-    async with house(tmp_path) as server:
+    async with runner_server(tmp_path) as server:
         gate = gate_of(server.url, server.runners.add("box"), lambda: pytest.fail("no TLS here"))
         env = {"HOME": str(machine.home), "PATH": os.environ["PATH"]}
         workplace = Slow(given_cli=str(machine.cli), env=env)

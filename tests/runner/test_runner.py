@@ -15,18 +15,18 @@ import pytest
 from pilothouse.relay import registry
 from pilothouse.transport import SpawnFailed
 from tests.support.processes import alive, gone
-from tests.support.runner.server import House, Machine, house, runner
+from tests.support.runner.server import RunnerHost, RunnerServer, runner, runner_server
 
 
 @pytest.fixture
-async def server(tmp_path: Path) -> AsyncIterator[House]:
-    async with house(tmp_path) as made:
+async def server(tmp_path: Path) -> AsyncIterator[RunnerServer]:
+    async with runner_server(tmp_path) as made:
         yield made
 
 
 @pytest.fixture
-async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
-    made = Machine(tmp_path / "there")
+async def machine(tmp_path: Path) -> AsyncIterator[RunnerHost]:
+    made = RunnerHost(tmp_path / "there")
     yield made
     await made.clear()
 
@@ -35,7 +35,7 @@ async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
 
 
 async def test_a_session_runs_there_with_that_machines_cli_and_folder(
-    server: House, machine: Machine
+    server: RunnerServer, machine: RunnerHost
 ) -> None:
     token = server.runners.add("box")
     inside = {"CLAUDECODE": "1", "ASKED": "by nobody"}
@@ -50,7 +50,9 @@ async def test_a_session_runs_there_with_that_machines_cli_and_folder(
         assert [each.run for each in machine.relays()] == [carrier.run]
 
 
-async def test_a_session_that_ends_in_order_is_gone_there(server: House, machine: Machine) -> None:
+async def test_a_session_that_ends_in_order_is_gone_there(
+    server: RunnerServer, machine: RunnerHost
+) -> None:
     token = server.runners.add("box")
     async with runner(server.url, machine, token):
         await server.told.becomes("box", "connected")
@@ -63,7 +65,9 @@ async def test_a_session_that_ends_in_order_is_gone_there(server: House, machine
     assert list((machine.state / "relays").iterdir()) == []
 
 
-async def test_a_killed_relay_is_told_with_its_reason(server: House, machine: Machine) -> None:
+async def test_a_killed_relay_is_told_with_its_reason(
+    server: RunnerServer, machine: RunnerHost
+) -> None:
     token = server.runners.add("box")
     async with runner(server.url, machine, token):
         await server.told.becomes("box", "connected")
@@ -78,7 +82,9 @@ async def test_a_killed_relay_is_told_with_its_reason(server: House, machine: Ma
     await gone(relay.cli_pid)
 
 
-async def test_the_server_can_have_a_session_ended(server: House, machine: Machine) -> None:
+async def test_the_server_can_have_a_session_ended(
+    server: RunnerServer, machine: RunnerHost
+) -> None:
     token = server.runners.add("box")
     async with runner(server.url, machine, token):
         await server.told.becomes("box", "connected")
@@ -95,7 +101,7 @@ async def test_the_server_can_have_a_session_ended(server: House, machine: Machi
 
 
 async def test_a_directory_that_is_not_there_is_refused_in_words(
-    server: House, machine: Machine
+    server: RunnerServer, machine: RunnerHost
 ) -> None:
     token = server.runners.add("box")
     async with runner(server.url, machine, token):
@@ -105,7 +111,7 @@ async def test_a_directory_that_is_not_there_is_refused_in_words(
     assert machine.relays() == []
 
 
-async def test_sessions_stay_within_the_roots(server: House, machine: Machine) -> None:
+async def test_sessions_stay_within_the_roots(server: RunnerServer, machine: RunnerHost) -> None:
     token = server.runners.add("box")
     (machine.work / "escape").symlink_to(machine.home)
     async with runner(server.url, machine, token, "--root", str(machine.work)):
@@ -124,7 +130,7 @@ async def test_sessions_stay_within_the_roots(server: House, machine: Machine) -
         await carrier.until(lambda: carrier.lines != [])
 
 
-async def test_without_a_cli_nothing_is_started(server: House, machine: Machine) -> None:
+async def test_without_a_cli_nothing_is_started(server: RunnerServer, machine: RunnerHost) -> None:
     token = server.runners.add("box")
     async with runner(server.url, machine, token, "--cli", str(machine.folder / "none")):
         await server.told.becomes("box", "connected")
@@ -133,7 +139,7 @@ async def test_without_a_cli_nothing_is_started(server: House, machine: Machine)
             await server.start("box", machine.work)
 
 
-async def test_a_relay_that_cannot_start_is_told(server: House, machine: Machine) -> None:
+async def test_a_relay_that_cannot_start_is_told(server: RunnerServer, machine: RunnerHost) -> None:
     token = server.runners.add("box")
     async with runner(server.url, machine, token):
         await server.told.becomes("box", "connected")
@@ -153,7 +159,7 @@ async def test_a_relay_that_cannot_start_is_told(server: House, machine: Machine
 
 @pytest.mark.parametrize("run", ["../r1", "a/b", ".", ""])
 async def test_a_run_that_is_no_name_of_a_folder_is_refused(
-    server: House, machine: Machine, run: str
+    server: RunnerServer, machine: RunnerHost, run: str
 ) -> None:
     token = server.runners.add("box")
     async with runner(server.url, machine, token):
@@ -176,7 +182,7 @@ async def test_a_run_that_is_no_name_of_a_folder_is_refused(
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 async def test_sessions_go_on_without_their_runner_and_a_new_one_finds_them(
-    server: House, machine: Machine, how: signal.Signals
+    server: RunnerServer, machine: RunnerHost, how: signal.Signals
 ) -> None:
     token = server.runners.add("box")
     async with runner(server.url, machine, token) as first:
@@ -198,7 +204,7 @@ async def test_sessions_go_on_without_their_runner_and_a_new_one_finds_them(
 
 
 async def test_what_ended_while_there_was_no_runner_is_known_when_it_is_back(
-    server: House, machine: Machine
+    server: RunnerServer, machine: RunnerHost
 ) -> None:
     token = server.runners.add("box")
     async with runner(server.url, machine, token) as first:
@@ -216,7 +222,7 @@ async def test_what_ended_while_there_was_no_runner_is_known_when_it_is_back(
 
 
 async def test_a_runner_comes_back_to_a_server_that_was_away(
-    server: House, machine: Machine
+    server: RunnerServer, machine: RunnerHost
 ) -> None:
     token = server.runners.add("box")
     async with runner(server.url, machine, token):
@@ -234,9 +240,9 @@ async def test_a_runner_comes_back_to_a_server_that_was_away(
 
 
 async def test_a_runner_that_is_gone_is_lost_and_back_when_it_is(
-    tmp_path: Path, machine: Machine
+    tmp_path: Path, machine: RunnerHost
 ) -> None:
-    async with house(tmp_path, lost_after=0.05) as server:
+    async with runner_server(tmp_path, lost_after=0.05) as server:
         token = server.runners.add("box")
         async with runner(server.url, machine, token) as running:
             await server.told.becomes("box", "connected")
@@ -248,7 +254,7 @@ async def test_a_runner_that_is_gone_is_lost_and_back_when_it_is(
             await server.told.becomes("box", "connected")
 
 
-async def test_a_server_that_is_silent_is_left_for_another_try(machine: Machine) -> None:
+async def test_a_server_that_is_silent_is_left_for_another_try(machine: RunnerHost) -> None:
     """A peer that neither closes nor answers is what a host that lost its power looks like."""
     visits: list[asyncio.StreamWriter] = []
     enough = asyncio.Event()
@@ -271,7 +277,7 @@ async def test_a_server_that_is_silent_is_left_for_another_try(machine: Machine)
     assert "does not answer" in running.said()
 
 
-async def test_a_server_that_goes_by_another_name_says_what_to_do(machine: Machine) -> None:
+async def test_a_server_that_goes_by_another_name_says_what_to_do(machine: RunnerHost) -> None:
     answered = asyncio.Event()
 
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -296,7 +302,7 @@ async def test_a_server_that_goes_by_another_name_says_what_to_do(machine: Machi
 
 
 async def test_a_drained_runner_takes_no_new_sessions_and_keeps_the_old(
-    server: House, machine: Machine
+    server: RunnerServer, machine: RunnerHost
 ) -> None:
     token = server.runners.add("box")
     async with runner(server.url, machine, token) as running:
@@ -317,7 +323,7 @@ async def test_a_drained_runner_takes_no_new_sessions_and_keeps_the_old(
     assert "takes new sessions" in running.said()
 
 
-async def test_a_runner_started_to_drain_says_so(server: House, machine: Machine) -> None:
+async def test_a_runner_started_to_drain_says_so(server: RunnerServer, machine: RunnerHost) -> None:
     token = server.runners.add("box")
     async with runner(server.url, machine, token, "--drain"):
         await server.told.becomes("box", "draining")
@@ -327,7 +333,7 @@ async def test_a_runner_started_to_drain_says_so(server: House, machine: Machine
 
 
 async def test_draining_that_was_ended_while_a_runner_was_away_is_over_when_it_is_back(
-    server: House, machine: Machine
+    server: RunnerServer, machine: RunnerHost
 ) -> None:
     token = server.runners.add("box")
     async with runner(server.url, machine, token):
@@ -346,7 +352,7 @@ async def test_draining_that_was_ended_while_a_runner_was_away_is_over_when_it_i
 
 
 async def test_a_revoked_runner_ends_and_so_does_one_that_comes_again(
-    server: House, machine: Machine
+    server: RunnerServer, machine: RunnerHost
 ) -> None:
     token = server.runners.add("box")
     async with runner(server.url, machine, token) as running:
@@ -361,7 +367,7 @@ async def test_a_revoked_runner_ends_and_so_does_one_that_comes_again(
 
 
 async def test_sessions_of_a_revoked_runner_end_when_they_are_sent_away(
-    server: House, machine: Machine
+    server: RunnerServer, machine: RunnerHost
 ) -> None:
     token = server.runners.add("box")
     async with runner(server.url, machine, token) as running:
@@ -381,10 +387,10 @@ async def test_sessions_of_a_revoked_runner_end_when_they_are_sent_away(
 
 
 async def test_of_two_runners_with_one_token_the_newest_stays(
-    server: House, machine: Machine, tmp_path: Path
+    server: RunnerServer, machine: RunnerHost, tmp_path: Path
 ) -> None:
     token = server.runners.add("box")
-    other = Machine(tmp_path / "elsewhere")
+    other = RunnerHost(tmp_path / "elsewhere")
     async with runner(server.url, machine, token) as older:
         await server.told.becomes("box", "connected")
         async with runner(server.url, other, token) as newer:
@@ -397,14 +403,18 @@ async def test_of_two_runners_with_one_token_the_newest_stays(
     await other.clear()
 
 
-async def test_a_runner_of_another_name_than_expected_ends(server: House, machine: Machine) -> None:
+async def test_a_runner_of_another_name_than_expected_ends(
+    server: RunnerServer, machine: RunnerHost
+) -> None:
     token = server.runners.add("box")
     async with runner(server.url, machine, token, "--name", "bow") as running:
         assert await running.result() == 3
     assert "that of the runner box, not bow" in running.said()
 
 
-async def test_two_runners_do_not_share_a_state_folder(server: House, machine: Machine) -> None:
+async def test_two_runners_do_not_share_a_state_folder(
+    server: RunnerServer, machine: RunnerHost
+) -> None:
     token = server.runners.add("box")
     async with runner(server.url, machine, token):
         await server.told.becomes("box", "connected")
@@ -418,7 +428,7 @@ async def test_two_runners_do_not_share_a_state_folder(server: House, machine: M
 
 
 async def test_a_transcript_is_found_where_the_cli_keeps_it(
-    server: House, machine: Machine
+    server: RunnerServer, machine: RunnerHost
 ) -> None:
     token = server.runners.add("box")
     here, elsewhere = str(uuid.uuid4()), str(uuid.uuid4())
@@ -444,7 +454,9 @@ def secrets_seen(secrets: list[str], pids: list[int], folder: Path) -> list[Path
     return [each for each in files for secret in secrets if secret.encode() in contents[each]]
 
 
-async def test_no_token_can_be_seen(server: House, machine: Machine, tmp_path: Path) -> None:
+async def test_no_token_can_be_seen(
+    server: RunnerServer, machine: RunnerHost, tmp_path: Path
+) -> None:
     token = server.runners.add("box")
     async with runner(server.url, machine, token) as running:
         await server.told.becomes("box", "connected")

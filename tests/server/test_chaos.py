@@ -44,8 +44,8 @@ from pilothouse_sim.clis import SimulatedCLI
 from pilothouse_sim.plugin import SimulatedCLIMaker
 from pilothouse_sim.scenario import AnyReply, Branch, When, reply, text, tool
 from tests.support.processes import alive, gone
-from tests.support.server.journal_checks import Books, known
-from tests.support.server.killable import MARK, Server, with_cli
+from tests.support.server.journal_checks import JournalReading, known
+from tests.support.server.killable import MARK, KillableServer, with_cli
 from tests.support.waiting import DEADLINE, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a subreaper and /proc")
@@ -114,7 +114,7 @@ def lines_by_run(folder: Path, runs: set[str]) -> dict[str, list[bytes]]:
 class Wire:
     """Stands where the server's socket was, and cuts connections."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: KillableServer) -> None:
         self._path = server.folder / "state/pilothouse" / SOCKET_NAME
         self._real = self._path.with_suffix(".real")
         self._listener: asyncio.Server | None = None
@@ -186,7 +186,7 @@ class Wire:
 class Faults:
     """Does harm by lot, to nobody but what this test's servers have started."""
 
-    def __init__(self, server: Server, wire: Wire, chance: random.Random) -> None:
+    def __init__(self, server: KillableServer, wire: Wire, chance: random.Random) -> None:
         self.done: Counter[str] = Counter()
         self._server = server
         self._wire = wire
@@ -292,7 +292,7 @@ def _send(pid: int, number: signal.Signals) -> bool:
 class Persons:
     """Keep the sessions at work: whoever rests is asked something, and questions are answered."""
 
-    def __init__(self, server: Server, cwd: Path, chance: random.Random) -> None:
+    def __init__(self, server: KillableServer, cwd: Path, chance: random.Random) -> None:
         self.engine = RemoteEngine(server.address, server.token, patience=DEADLINE)
         self.sessions: list[str] = []
         self.said = 0
@@ -395,7 +395,7 @@ async def check_lines(engine: RemoteEngine, folder: Path) -> Kept:
 
 async def check_views(engine: RemoteEngine, sessions: list[str]) -> None:
     """Each session is what its journal tells of it."""
-    books = Books()
+    books = JournalReading()
     for event in await journal(engine):
         books.take(event)
     for session_id in sessions:
@@ -404,8 +404,8 @@ async def check_views(engine: RemoteEngine, sessions: list[str]) -> None:
 
 
 @asynccontextmanager
-async def serving(cli: SimulatedCLI, folder: Path) -> AsyncIterator[tuple[Server, Wire]]:
-    server = Server(folder, **with_cli(cli, overheard(cli, folder)))
+async def serving(cli: SimulatedCLI, folder: Path) -> AsyncIterator[tuple[KillableServer, Wire]]:
+    server = KillableServer(folder, **with_cli(cli, overheard(cli, folder)))
     wire = Wire(server)
     try:
         await server.launch()

@@ -28,13 +28,13 @@ from pilothouse.relay.registry import Found
 from pilothouse.remote import RemoteEngine
 from pilothouse.server import runtime
 from tests.support.server.journal_checks import (
-    Books,
+    JournalReading,
     check_acknowledged,
     check_seen,
     check_track,
     known,
 )
-from tests.support.server.killable import Server
+from tests.support.server.killable import KillableServer
 from tests.support.server.load import Load, Person
 from tests.support.server.voices import (
     EngineVoice,
@@ -56,7 +56,7 @@ class Audit:
     """
 
     def __init__(self, load: Load, engine: RemoteEngine) -> None:
-        self.books = Books()
+        self.books = JournalReading()
         self._load = load
         self._engine = engine
         self._repeated: dict[str, int] = defaultdict(int)
@@ -79,7 +79,7 @@ class Audit:
 
     async def check_all(self) -> None:
         """Once more from the first entry on."""
-        upto, self.books = self.books.last, Books()
+        upto, self.books = self.books.last, JournalReading()
         there, gaps = await self._read(0)
         check_seen(self._load, there, gaps, 0, upto)
 
@@ -310,7 +310,7 @@ class Trial:
         return bool(asked)
 
 
-def check_runtime(server: Server) -> None:
+def check_runtime(server: KillableServer) -> None:
     running = runtime.find(Path(server.env["XDG_RUNTIME_DIR"]) / "pilothouse")
     assert running is not None
     assert (running.pid, running.address) == (server.pid, server.address)
@@ -318,7 +318,7 @@ def check_runtime(server: Server) -> None:
 
 @asynccontextmanager
 async def trial(folder: Path, seed: str) -> AsyncIterator[Trial]:
-    server = Server(folder, MAX_SESSIONS="6")
+    server = KillableServer(folder, MAX_SESSIONS="6")
     load = Load(server)
     await load.serve()
     engine = RemoteEngine(server.address, server.token, patience=DEADLINE)

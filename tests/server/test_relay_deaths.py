@@ -20,7 +20,7 @@ from pilothouse.server.engines import RELAYS_NAME
 from pilothouse_sim.clis import RealCLI, SimulatedCLI
 from pilothouse_sim.plugin import RealCLIMaker, SimulatedCLIMaker
 from pilothouse_sim.scenario import Branch, Reply, When, gate, reply, text, tool
-from tests.support.engine.harness import House
+from tests.support.engine.harness import EngineHarness
 from tests.support.processes import alive, gone
 from tests.support.waiting import until
 
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a subreap
 
 Victim = Literal["relay", "guard"]
 CLI = RealCLI | SimulatedCLI
-Housing = Callable[..., Awaitable[House]]
+Housing = Callable[..., Awaitable[EngineHarness]]
 
 # One that no hangup and no end of its parent reaches, and one that the tool waits for.
 TOOL = (
@@ -50,14 +50,14 @@ def make_cli(
 @pytest.fixture
 async def house(make_cli: Any, tmp_path: Path) -> AsyncIterator[Housing]:
     """An engine whose CLIs run behind relays: what the model says first, and after which words."""
-    houses: list[House] = []
+    houses: list[EngineHarness] = []
 
-    async def make(first: Reply, after: str, then: str) -> House:
+    async def make(first: Reply, after: str, then: str) -> EngineHarness:
         # By what is said, not by turn: how much the CLI had written down is a matter of luck.
         branch = Branch(when=When(last_contains=after), replies=(reply(then),))
         # A CLI that is being killed may tell the model so, and ask once more.
         cli = make_cli(first, branches=[branch], strict=False)
-        houses.append(House(cli, tmp_path, "relay"))
+        houses.append(EngineHarness(cli, tmp_path, "relay"))
         await houses[-1].open()
         return houses[-1]
 
@@ -70,12 +70,12 @@ async def house(make_cli: Any, tmp_path: Path) -> AsyncIterator[Housing]:
         await until(lambda it=each: not relays_of(it))
 
 
-def relays_of(it: House) -> list[Found]:
+def relays_of(it: EngineHarness) -> list[Found]:
     files = (it.settings().state_dir / RELAYS_NAME).glob(f"*/{registry.NAME}")
     return [found for file in files if (found := registry.alive(file))]
 
 
-async def kill(it: House, victim: Victim, *others: int) -> None:
+async def kill(it: EngineHarness, victim: Victim, *others: int) -> None:
     """Kill it, and wait until everything that belongs to it is gone."""
     [found] = relays_of(it)
     assert found.guard_pid is not None
@@ -86,7 +86,7 @@ async def kill(it: House, victim: Victim, *others: int) -> None:
     await gone(*pids)
 
 
-async def failed(it: House, session_id: str, victim: Victim) -> Status:
+async def failed(it: EngineHarness, session_id: str, victim: Victim) -> Status:
     """The session's status once it shows that its CLI is gone, and why."""
     status = await it.until(session_id, "error")
     assert not status.live
@@ -98,7 +98,7 @@ async def failed(it: House, session_id: str, victim: Victim) -> Status:
     return status
 
 
-async def resumed(it: House, session_id: str, *, told: str) -> None:
+async def resumed(it: EngineHarness, session_id: str, *, told: str) -> None:
     """The next message has a new CLI go on with the same conversation."""
     await it.say(session_id, "go on")
     status = await it.when(session_id, lambda status: status.result == told)
@@ -108,7 +108,7 @@ async def resumed(it: House, session_id: str, *, told: str) -> None:
     assert len(await it.records(session_id, "cli.started")) == 2
 
 
-async def in_transcript(it: House, words: str) -> None:
+async def in_transcript(it: EngineHarness, words: str) -> None:
     """The CLI writes some time later than it speaks: what it has not written is lost with it."""
     files = it.cli.home.glob
     await until(lambda: any(words in each.read_text() for each in files(TRANSCRIPTS)))

@@ -28,7 +28,7 @@ from pilothouse.remote import RemoteEngine
 from pilothouse_sim.clis import RealCLI, SimulatedCLI
 from pilothouse_sim.plugin import RealCLIMaker, SimulatedCLIMaker
 from pilothouse_sim.scenario import Reply, Step, Text, ToolCall, gate, reply, text, tool
-from tests.support.server.killable import Server, with_cli
+from tests.support.server.killable import KillableServer, with_cli
 from tests.support.server.load import Lost
 from tests.support.server.overheard import Overheard, is_partial, overheard
 from tests.support.server.voices import HttpVoice
@@ -91,7 +91,11 @@ class Trial:
     """One session, one turn, and as many servers as it takes."""
 
     def __init__(
-        self, server: Server, cli: RealCLI | SimulatedCLI, said: Overheard, chance: random.Random
+        self,
+        server: KillableServer,
+        cli: RealCLI | SimulatedCLI,
+        said: Overheard,
+        chance: random.Random,
     ) -> None:
         self.server = server
         self.cli = cli
@@ -221,7 +225,7 @@ async def trial(
     cli: RealCLI | SimulatedCLI, folder: Path, chance: random.Random, program: Path | None = None
 ) -> AsyncIterator[Trial]:
     said = overheard(cli, folder)
-    server = Server(folder, **with_cli(cli, program or said.program))
+    server = KillableServer(folder, **with_cli(cli, program or said.program))
     try:
         await server.launch()
         await server.ready()

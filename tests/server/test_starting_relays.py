@@ -19,8 +19,8 @@ from pilothouse.remote import RemoteEngine
 from pilothouse.server import runtime, survivors
 from pilothouse.settings import Settings, load
 from tests.support.processes import alive, gone
-from tests.support.relay.running import ECHO, python
-from tests.support.server.killable import Server
+from tests.support.relay.relays import ECHO, python
+from tests.support.server.killable import KillableServer
 
 TRIES = 10
 
@@ -129,7 +129,7 @@ async def test_stop_all_after_a_kill_leaves_nothing_whenever_it_comes(tmp_path: 
     seed = int(os.environ.get("PILOTHOUSE_SEED") or random.randrange(2**32))
     print(f"PILOTHOUSE_SEED={seed}")  # noqa: T201 - told with a failure
     moments = random.Random(seed)
-    server = Server(tmp_path)
+    server = KillableServer(tmp_path)
     try:
         for _ in range(TRIES):
             await server.launch()
@@ -141,7 +141,7 @@ async def test_stop_all_after_a_kill_leaves_nothing_whenever_it_comes(tmp_path: 
         await server.clean()
 
 
-async def strike_in_a_start(server: Server, moment: float) -> None:
+async def strike_in_a_start(server: KillableServer, moment: float) -> None:
     """Kill the server while three sessions are being started."""
     engine = RemoteEngine(server.address, server.token)
     try:

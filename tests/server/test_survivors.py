@@ -23,7 +23,7 @@ from tests.support.places import PROGRAMS
 from tests.support.processes import gone
 from tests.support.programs.stand_in_server import TOKEN
 from tests.support.relay.door import SESSION
-from tests.support.relay.running import ECHO, python, relay
+from tests.support.relay.relays import ECHO, python, relay
 from tests.support.server.machine import Machine
 
 Stand = Callable[..., str]

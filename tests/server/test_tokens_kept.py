@@ -22,14 +22,14 @@ from pilothouse.server.engines import KEY_NAME
 from pilothouse_sim.clis import SimulatedCLI
 from pilothouse_sim.plugin import SimulatedCLIMaker
 from pilothouse_sim.scenario import reply, tool
-from tests.support.server.killable import MARK, Server, with_cli
+from tests.support.server.killable import MARK, KillableServer, with_cli
 from tests.support.waiting import DEADLINE, until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
 
 
 @asynccontextmanager
-async def runner(server: Server, token: str, cli: SimulatedCLI) -> AsyncIterator[None]:
+async def runner(server: KillableServer, token: str, cli: SimulatedCLI) -> AsyncIterator[None]:
     """Another machine, which is this one."""
     file = server.folder / "runner-token"
     file.touch(0o600)
@@ -77,7 +77,9 @@ async def connected(engine: RemoteEngine) -> None:
             await asyncio.sleep(0.02)
 
 
-async def secrets(server: Server, engine: RemoteEngine, runner_token: str) -> dict[str, bytes]:
+async def secrets(
+    server: KillableServer, engine: RemoteEngine, runner_token: str
+) -> dict[str, bytes]:
     """Whatever opens a door."""
     key = server.folder / "state/pilothouse" / KEY_NAME
     keyring = Keyring.open(key)
@@ -101,7 +103,7 @@ def seen_by_others() -> dict[str, bytes]:
     return dict(read(files))
 
 
-def written(server: Server) -> dict[str, bytes]:
+def written(server: KillableServer) -> dict[str, bytes]:
     """Logs, journals and what relays keep; not the files that are there to hold a token."""
     state = server.folder / "state"
     files = [*server.folder.glob("stderr-*"), *state.glob("**/relays/*/*"), *state.glob("**/*.log")]
@@ -130,7 +132,7 @@ async def test_no_token_is_told_to_anybody(
     cli = simulated_cli(
         reply(tool("Bash", command="touch ahoy", description="greet")), reply("Aye."), strict=False
     )
-    server = Server(tmp_path, LOG_LEVEL="debug", **with_cli(cli))
+    server = KillableServer(tmp_path, LOG_LEVEL="debug", **with_cli(cli))
     await server.launch()
     await server.ready()
     engine = RemoteEngine(server.address, server.token, patience=DEADLINE)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from pilothouse_sim.scenario import Scenario, Usage, reply, tool
-from tests.differential.driver import Cli, House, Scene, own_uuid
+from tests.differential.driver import Cli, Performance, Scene, own_uuid
 from tests.differential.host import PARTIAL, REPLAY, allow, bash, initialized, put, script, turns
 
 FIRST, SECOND, NOBODY = own_uuid(70), own_uuid(71), own_uuid(72)
@@ -16,7 +16,7 @@ TALK = script(reply("Aye."), reply("Still aye."), reply("Aye again."))
 def two_parts(scenario: Scenario, *flags: str, **more: Any) -> Scene:
     """A scene of a session and of what comes after it, started with other flags."""
 
-    async def perform(house: House) -> None:
+    async def perform(house: Performance) -> None:
         async with house.run(f"--session-id={FIRST}") as cli:
             await turns("Hello.")(cli)
         async with house.run(*flags) as cli:
@@ -25,7 +25,7 @@ def two_parts(scenario: Scenario, *flags: str, **more: Any) -> Scene:
     return Scene(scenario, perform=perform, **more)
 
 
-async def resume_at(house: House) -> None:
+async def resume_at(house: Performance) -> None:
     """Resumes a session of two turns after the first of them."""
     async with house.run(f"--session-id={FIRST}") as cli:
         cli.prompt("Hello.")
@@ -38,7 +38,7 @@ async def resume_at(house: House) -> None:
         await cli.exited()
 
 
-async def id_in_use(house: House) -> None:
+async def id_in_use(house: Performance) -> None:
     """Starts a session under the id of another."""
     async with house.run(f"--session-id={FIRST}") as cli:
         await turns("Hello.")(cli)
@@ -51,7 +51,7 @@ async def ends_by_itself(cli: Cli) -> None:
     await cli.exited()
 
 
-async def resume_repeats(house: House) -> None:
+async def resume_repeats(house: Performance) -> None:
     """Resumes a session and sends the same prompt once more."""
     async with house.run(f"--session-id={FIRST}", REPLAY) as cli:
         cli.prompt("Hello.", own_uuid(1))
@@ -63,7 +63,7 @@ async def resume_repeats(house: House) -> None:
         await cli.settle()
 
 
-async def interrupted_then_resumed(house: House) -> None:
+async def interrupted_then_resumed(house: Performance) -> None:
     """Resumes a session whose last turn was cut off in the middle of a tool."""
     async with house.run(f"--session-id={FIRST}") as cli:
         await turns("Hello.")(cli)
@@ -75,7 +75,7 @@ async def interrupted_then_resumed(house: House) -> None:
         await turns("Still there?")(cli)
 
 
-async def resumed_by_path(house: House) -> None:
+async def resumed_by_path(house: Performance) -> None:
     """Resumes a session by the path of its transcript, and by one where there is none."""
     async with house.run(f"--session-id={FIRST}") as cli:
         await turns("Hello.")(cli)
@@ -86,7 +86,7 @@ async def resumed_by_path(house: House) -> None:
         await cli.exited()
 
 
-async def resumed_by_title(house: House) -> None:
+async def resumed_by_title(house: Performance) -> None:
     """Resumes a session by its title, by one it had before, and by none."""
     async with house.run(f"--session-id={FIRST}") as cli:
         await turns("Hello.", "/rename Old name", "/rename New name")(cli)
@@ -97,7 +97,7 @@ async def resumed_by_title(house: House) -> None:
             await cli.exited()
 
 
-async def resumed_elsewhere(house: House) -> None:
+async def resumed_elsewhere(house: Performance) -> None:
     """Resumes a session from another directory, then looks there for one to continue."""
     async with house.run(f"--session-id={FIRST}") as cli:
         await turns("Hello.")(cli)
@@ -110,7 +110,7 @@ async def resumed_elsewhere(house: House) -> None:
         await cli.exited()
 
 
-async def resumed_twice_at_once(house: House) -> None:
+async def resumed_twice_at_once(house: Performance) -> None:
     """Two processes on one session."""
     async with house.run(f"--session-id={FIRST}") as cli:
         await turns("Hello.")(cli)
@@ -120,7 +120,7 @@ async def resumed_twice_at_once(house: House) -> None:
             await turns("Are you two?")(other)
 
 
-async def resumed_with_model(house: House) -> None:
+async def resumed_with_model(house: Performance) -> None:
     """Resumes a session of another model and mode, with nothing said of them, then with a model."""
     async with house.run(
         f"--session-id={FIRST}", "--model=sonnet", "--permission-mode=acceptEdits"
@@ -132,7 +132,7 @@ async def resumed_with_model(house: House) -> None:
         await turns("Where were we?")(cli)
 
 
-async def bad_flags(house: House) -> None:
+async def bad_flags(house: Performance) -> None:
     """Flags that do not go together."""
     for flags in (
         (f"--resume={FIRST}", f"--session-id={SECOND}"),
@@ -153,7 +153,7 @@ async def rewound(cli: Cli) -> None:
         await cli.control("rewind_files", user_message_id=own_uuid(3), dry_run=True)
 
 
-async def rewound_later(house: House) -> None:
+async def rewound_later(house: Performance) -> None:
     """Goes back to a checkpoint of an earlier process."""
     flags = ("--permission-mode=acceptEdits",)
     async with house.run(f"--session-id={FIRST}", *flags) as cli:

@@ -8,18 +8,18 @@ from pathlib import Path
 import pytest
 
 from pilothouse_sim.plugin import SimulatedCLIMaker
-from tests.support.engine.harness import housing
-from tests.support.mcp.desk import Desk, Desks
+from tests.support.engine.harness import harnesses
+from tests.support.mcp.desk import McpHarness, OpenMcp
 
 
 @pytest.fixture
-async def desk(simulated_cli: SimulatedCLIMaker, tmp_path: Path) -> AsyncIterator[Desks]:
+async def desk(simulated_cli: SimulatedCLIMaker, tmp_path: Path) -> AsyncIterator[OpenMcp]:
     """`await desk(*replies, answers="anyone", **settings)`: a server whose CLI says this."""
-    made: list[Desk] = []
-    async with housing(simulated_cli, tmp_path, "stdio") as house:
+    made: list[McpHarness] = []
+    async with harnesses(simulated_cli, tmp_path, "stdio") as house:
 
-        async def make(*told: object, answers: str = "anyone", **more: object) -> Desk:
-            made.append(Desk(await house(*told, **more), answers=answers))
+        async def make(*told: object, answers: str = "anyone", **more: object) -> McpHarness:
+            made.append(McpHarness(await house(*told, **more), answers=answers))
             return made[-1]
 
         yield make

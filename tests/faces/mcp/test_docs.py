@@ -21,7 +21,7 @@ from pilothouse.faces.mcp import prompts, tools
 from pilothouse.faces.mcp.addresses import SESSIONS, STATUS_TEMPLATE, TRANSCRIPT_TEMPLATE
 from pilothouse.faces.mcp.configs import CLIENTS, config_of
 from pilothouse_sim.scenario import gate, reply, tool
-from tests.support.mcp.desk import MODERN, Caller, Desk, Desks, text_of
+from tests.support.mcp.desk import MODERN, McpHarness, OpenMcp, ToolCaller, text_of
 from tests.support.model_questions import COLOUR
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/mcp.md"
@@ -87,19 +87,21 @@ def test_the_configuration_in_the_page_is_the_one_that_is_printed():
 class Recorder:
     """Writes down what passes between a model, a person and the face."""
 
-    def __init__(self, at: Desk, title: str) -> None:
+    def __init__(self, at: McpHarness, title: str) -> None:
         self.at = at
         self.title = title
         self.lines: list[str] = []
         self._names: dict[str, str] = {str(at.house.cwd): "/home/you/project"}
         self._count: dict[str, int] = {}
 
-    async def call(self, model: Caller, tool_name: str, /, **arguments: Any) -> dict[str, Any]:
+    async def call(self, model: ToolCaller, tool_name: str, /, **arguments: Any) -> dict[str, Any]:
         """A call of a tool, and what the model reads."""
         self.called(tool_name, arguments)
         return self.told(await model.client.call_tool(tool_name, arguments))
 
-    async def answer(self, model: Caller, asked: dict[str, Any], *answers: str) -> dict[str, Any]:
+    async def answer(
+        self, model: ToolCaller, asked: dict[str, Any], *answers: str
+    ) -> dict[str, Any]:
         """An answer to the oldest question."""
         return await self.call(
             model,
@@ -166,7 +168,7 @@ class Recorder:
             assert found[1] == self.text()
 
 
-async def test_the_transcript_of_an_approval_by_polling(desk: Desks):
+async def test_the_transcript_of_an_approval_by_polling(desk: OpenMcp):
     at = await desk(reply(gate("told"), *TOUCH.steps), "Made it.")
     seen = Recorder(at, "polling")
     async with at.client() as model:
@@ -180,7 +182,7 @@ async def test_the_transcript_of_an_approval_by_polling(desk: Desks):
     seen.compare()
 
 
-async def test_the_transcript_of_the_models_questions(desk: Desks):
+async def test_the_transcript_of_the_models_questions(desk: OpenMcp):
     at = await desk(reply(tool("AskUserQuestion", questions=[COLOUR, PARTS])), "So be it.")
     seen = Recorder(at, "questions")
     async with at.client() as model:
@@ -189,7 +191,7 @@ async def test_the_transcript_of_the_models_questions(desk: Desks):
     seen.compare()
 
 
-async def test_the_transcript_of_an_approval_by_a_form(desk: Desks):
+async def test_the_transcript_of_an_approval_by_a_form(desk: OpenMcp):
     at = await desk(TOUCH, "Made it.")
     seen = Recorder(at, "elicitation, 2026-07-28")
 
@@ -203,7 +205,7 @@ async def test_the_transcript_of_an_approval_by_a_form(desk: Desks):
     seen.compare()
 
 
-async def test_the_transcript_of_an_approval_by_a_form_that_is_pushed(desk: Desks):
+async def test_the_transcript_of_an_approval_by_a_form_that_is_pushed(desk: OpenMcp):
     at = await desk(TOUCH, "Made it.")
     seen = Recorder(at, "elicitation, handshake")
     returned, answered = asyncio.Event(), asyncio.Event()
@@ -229,7 +231,7 @@ async def test_the_transcript_of_an_approval_by_a_form_that_is_pushed(desk: Desk
     seen.compare()
 
 
-async def test_the_transcript_of_a_plan(desk: Desks):
+async def test_the_transcript_of_a_plan(desk: OpenMcp):
     at = await desk(WRITE_PLAN, EXIT, EXIT, WRITE_NOTE, "The note is there.")
     seen = Recorder(at, "plan")
     async with at.client() as model:
@@ -246,7 +248,7 @@ async def test_the_transcript_of_a_plan(desk: Desks):
     seen.compare()
 
 
-async def test_the_transcript_of_a_switch_of_modes(desk: Desks):
+async def test_the_transcript_of_a_switch_of_modes(desk: OpenMcp):
     at = await desk("There is nothing to change yet.", WRITE_NOTE, "The note is there.")
     seen = Recorder(at, "mode")
     async with at.client() as model:
@@ -269,7 +271,7 @@ async def test_the_transcript_of_a_switch_of_modes(desk: Desks):
     seen.compare()
 
 
-async def test_the_transcript_of_a_session_that_is_resumed(desk: Desks):
+async def test_the_transcript_of_a_session_that_is_resumed(desk: OpenMcp):
     at = await desk("I looked around.", "I looked around, and now I have looked again.")
     session_id = await at.house.done("Look around.")
     await at.house.engine.stop(session_id)
@@ -282,7 +284,7 @@ async def test_the_transcript_of_a_session_that_is_resumed(desk: Desks):
     seen.compare()
 
 
-async def test_the_transcript_of_a_fork(desk: Desks):
+async def test_the_transcript_of_a_fork(desk: OpenMcp):
     at = await desk("The tests pass.", "I would use another name.")
     session_id = await at.house.done("Do the tests pass?")
     seen = Recorder(at, "fork")
@@ -299,7 +301,7 @@ async def test_the_transcript_of_a_fork(desk: Desks):
     seen.compare()
 
 
-async def test_the_transcript_as_a_resource(desk: Desks):
+async def test_the_transcript_as_a_resource(desk: OpenMcp):
     at = await desk(TOUCH, "Made it.")
     seen = Recorder(at, "resource")
     async with at.client(name="cursor") as model:
@@ -322,14 +324,14 @@ async def test_the_transcript_as_a_resource(desk: Desks):
     seen.compare()
 
 
-async def test_the_transcript_of_a_permission_check(desk: Desks):
+async def test_the_transcript_of_a_permission_check(desk: OpenMcp):
     at = await desk()
     seen = Recorder(at, "permission_check")
     command = {"command": "npm publish", "description": "Publish it"}
     asked = {"tool_name": "Bash", "input": command, "tool_use_id": "toolu_01"}
     async with (
         asyncio.timeout(DEADLINE),
-        aclosing(Desk(at.house)) as another,
+        aclosing(McpHarness(at.house)) as another,
         at.client(LEGACY, name="claude-code") as cli,
         another.client() as model,
         asyncio.TaskGroup() as tasks,
@@ -352,7 +354,7 @@ async def test_the_transcript_of_a_permission_check(desk: Desks):
     seen.compare()
 
 
-async def opened(at: Desk) -> Question:
+async def opened(at: McpHarness) -> Question:
     """The first question that anybody asks."""
     async with aclosing(at.house.engine.watch(0)) as batches:
         async for _ in batches:

@@ -18,18 +18,26 @@ from pilothouse.faces.mcp.eliciting import Taken, can_elicit, can_open_pages, re
 from pilothouse.faces.mcp.pushing import Channel, Pushing
 from pilothouse.faces.mcp.reaching import Reach
 from tests.support.asks import COLOUR, SAILS, asked, page, posed
-from tests.support.mcp.elicited import ACCEPT, BY, CANCEL, DECLINE, Engine, Face, Person
+from tests.support.mcp.elicited import (
+    ACCEPT,
+    BY,
+    CANCEL,
+    DECLINE,
+    AskingEngine,
+    ElicitingFace,
+    FormPerson,
+)
 from tests.support.waiting import DEADLINE
 
 
 @pytest.fixture
-def engine() -> Engine:
-    return Engine()
+def engine() -> AskingEngine:
+    return AskingEngine()
 
 
 @pytest.fixture
-def face(engine: Engine) -> Face:
-    return Face(engine)
+def face(engine: AskingEngine) -> ElicitingFace:
+    return ElicitingFace(engine)
 
 
 async def waited(client: Client) -> str:
@@ -41,7 +49,9 @@ async def waited(client: Client) -> str:
 MODERN = "2026-07-28"
 
 
-async def test_a_waiting_call_asks_every_open_question(engine: Engine, face: Face) -> None:
+async def test_a_waiting_call_asks_every_open_question(
+    engine: AskingEngine, face: ElicitingFace
+) -> None:
     engine.ask()
     engine.ask(question=posed(asked(COLOUR)))
 
@@ -50,7 +60,7 @@ async def test_a_waiting_call_asks_every_open_question(engine: Engine, face: Fac
         content: Any = {"answer": "deny"} if is_tool else {"q1_other": "Green"}
         return types.ElicitResult(action="accept", content=content)
 
-    async with face.client(Person(answer, answer), MODERN) as client:
+    async with face.client(FormPerson(answer, answer), MODERN) as client:
         assert await waited(client) == ""
     assert sorted(engine.given, key=lambda each: each[0]) == [
         ("q-1", Deny(), BY),
@@ -60,10 +70,10 @@ async def test_a_waiting_call_asks_every_open_question(engine: Engine, face: Fac
 
 @pytest.mark.parametrize("dismissal", [DECLINE, CANCEL])
 async def test_what_was_dismissed_is_not_asked_again_in_the_same_call(
-    engine: Engine, face: Face, dismissal: types.ElicitResult
+    engine: AskingEngine, face: ElicitingFace, dismissal: types.ElicitResult
 ) -> None:
     engine.ask()
-    person = Person(dismissal, ACCEPT)
+    person = FormPerson(dismissal, ACCEPT)
     async with face.client(person, MODERN) as client:
         assert await waited(client) == "q-1"
         assert len(person.seen) == 1
@@ -72,38 +82,40 @@ async def test_what_was_dismissed_is_not_asked_again_in_the_same_call(
 
 
 async def test_what_did_not_fit_is_asked_once_more_with_the_reason(
-    engine: Engine, face: Face
+    engine: AskingEngine, face: ElicitingFace
 ) -> None:
     engine.ask()
     wrong = types.ElicitResult(action="accept", content={"answer": "perhaps"})
-    person = Person(wrong, wrong, ACCEPT)
+    person = FormPerson(wrong, wrong, ACCEPT)
     async with face.client(person, MODERN) as client:
         assert await waited(client) == "q-1"
     assert len(person.seen) == 2
     assert person.seen[1].message.startswith("That was not taken: `answer` is one of allow")
 
 
-async def test_what_did_not_fit_at_first_may_fit_then(engine: Engine, face: Face) -> None:
+async def test_what_did_not_fit_at_first_may_fit_then(
+    engine: AskingEngine, face: ElicitingFace
+) -> None:
     engine.ask()
-    person = Person(types.ElicitResult(action="accept"), ACCEPT)
+    person = FormPerson(types.ElicitResult(action="accept"), ACCEPT)
     async with face.client(person, MODERN) as client:
         assert await waited(client) == ""
     assert engine.given == [("q-1", Allow(), BY)]
 
 
-async def test_a_late_answer_is_ignored(engine: Engine, face: Face) -> None:
+async def test_a_late_answer_is_ignored(engine: AskingEngine, face: ElicitingFace) -> None:
     question = engine.ask()
 
     async def late(params: Any) -> Any:
         engine.close(question, state="answered")
         return ACCEPT
 
-    async with face.client(Person(late), MODERN) as client:
+    async with face.client(FormPerson(late), MODERN) as client:
         assert await waited(client) == ""
     assert engine.given == []
 
 
-async def test_only_questions_that_take_an_answer_are_required(engine: Engine) -> None:
+async def test_only_questions_that_take_an_answer_are_required(engine: AskingEngine) -> None:
     question = engine.ask()
     dead = replace(question, id="dead", state="withdrawn")
     settled = replace(question, id="settled", state="withdrawn", decidable=False)
@@ -119,11 +131,13 @@ async def test_a_page_is_required_as_one_of_clients_that_open_pages() -> None:
     assert asks.url == "https://example.com/login"
 
 
-async def taken(face: Face, responses: Any, *asked: str) -> Taken:
+async def taken(face: ElicitingFace, responses: Any, *asked: str) -> Taken:
     return await take(face.reach, responses, "tests", asked=asked, session_id="one")
 
 
-async def test_only_what_was_asked_of_its_session_is_taken(engine: Engine, face: Face) -> None:
+async def test_only_what_was_asked_of_its_session_is_taken(
+    engine: AskingEngine, face: ElicitingFace
+) -> None:
     engine.ask()
     engine.ask("another")
     other = types.ListRootsResult(roots=[])
@@ -137,11 +151,15 @@ async def test_only_what_was_asked_of_its_session_is_taken(engine: Engine, face:
 
 
 @pytest.mark.parametrize("form", [DECLINE, CANCEL])
-async def test_a_form_that_was_closed_is_told_as_that(face: Face, form: types.ElicitResult) -> None:
+async def test_a_form_that_was_closed_is_told_as_that(
+    face: ElicitingFace, form: types.ElicitResult
+) -> None:
     assert await taken(face, {"q-1": form}, "q-1") == ({"q-1"}, {"q-1"})
 
 
-async def test_an_answer_that_fails_leaves_the_others_alone(engine: Engine, face: Face) -> None:
+async def test_an_answer_that_fails_leaves_the_others_alone(
+    engine: AskingEngine, face: ElicitingFace
+) -> None:
     engine.ask()
     engine.ask()
     engine.fails = [errors.NotNow("the session is moving", advice="wait")]
@@ -151,7 +169,7 @@ async def test_an_answer_that_fails_leaves_the_others_alone(engine: Engine, face
     assert [each[0] for each in engine.given] == ["q-2"]
 
 
-async def test_an_engine_that_cannot_be_reached_is_noted(face: Face) -> None:
+async def test_an_engine_that_cannot_be_reached_is_noted(face: ElicitingFace) -> None:
     face.connects = [errors.ServerError("none can be reached")]
     noted, _ = await taken(face, {"q-1": ACCEPT}, "q-1")
     assert noted == {"q-1 none can be reached"}
@@ -182,9 +200,9 @@ def test_a_client_says_what_it_can_show(session: Any, forms: bool, pages: bool) 
 
 @pytest.mark.parametrize("mode", ["legacy", MODERN])
 async def test_the_official_client_shows_forms_if_somebody_fills_them_in(
-    face: Face, mode: str
+    face: ElicitingFace, mode: str
 ) -> None:
-    for person, can in ((Person(), True), (None, False)):
+    for person, can in ((FormPerson(), True), (None, False)):
         async with face.client(person, mode) as client:
             await waited(client)
         assert can_elicit(face.sessions[-1]) is can
@@ -201,7 +219,7 @@ async def test_a_client_of_an_older_version_gets_what_that_has() -> None:
             shown.set_result(schema)
             raise MCPError(types.CONNECTION_CLOSED, "gone")
 
-    engine = Engine()
+    engine = AskingEngine()
     engine.ask(question=posed(asked(COLOUR, SAILS)))
     # Stand-ins that have as much of an engine and a session as is used here.
     reach = Reach(lambda: asyncio.sleep(0, engine))  # type: ignore[arg-type]

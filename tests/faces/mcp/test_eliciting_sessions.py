@@ -10,7 +10,7 @@ import pytest
 
 from pilothouse.api.answers import Deny
 from pilothouse_sim.scenario import reply, tool
-from tests.support.mcp.desk import Desk, Desks
+from tests.support.mcp.desk import McpHarness, OpenMcp
 
 DEADLINE = 30.0
 MODES = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
@@ -57,7 +57,7 @@ class Person:
             raise
 
 
-async def ended(desk: Desk, person: Person, mode: str) -> dict[str, Any]:
+async def ended(desk: McpHarness, person: Person, mode: str) -> dict[str, Any]:
     """The status after the session's end, with every question answered in a form."""
     async with desk.client(mode, elicitation_callback=person) as model:
         status = await model.call("claude_start", prompt="go", waitSeconds=50)
@@ -67,7 +67,7 @@ async def ended(desk: Desk, person: Person, mode: str) -> dict[str, Any]:
 
 
 @MODES
-async def test_a_tool_is_allowed_in_a_form(desk: Desks, mode: str) -> None:
+async def test_a_tool_is_allowed_in_a_form(desk: OpenMcp, mode: str) -> None:
     at, person = await desk(TOUCH, "Made."), Person(filled(answer="allow"))
     status = await ended(at, person, mode)
     assert status["result"] == "Made."
@@ -79,7 +79,7 @@ async def test_a_tool_is_allowed_in_a_form(desk: Desks, mode: str) -> None:
 
 
 @MODES
-async def test_one_call_waits_on_while_a_person_decides(desk: Desks, mode: str) -> None:
+async def test_one_call_waits_on_while_a_person_decides(desk: OpenMcp, mode: str) -> None:
     at, person = await desk(TOUCH, "Made."), Person(filled(answer="allow"))
     async with at.client(mode, elicitation_callback=person) as model:
         status = await model.call("claude_start", prompt="go", waitSeconds=50)
@@ -87,7 +87,7 @@ async def test_one_call_waits_on_while_a_person_decides(desk: Desks, mode: str) 
     assert status["result"] == "Made."
 
 
-async def test_who_does_not_wait_is_told_when_a_person_is_asked(desk: Desks) -> None:
+async def test_who_does_not_wait_is_told_when_a_person_is_asked(desk: OpenMcp) -> None:
     at, person = await desk("Hello."), Person(None)
     async with at.client("2026-07-28", elicitation_callback=person) as model:
         told = await model.call("claude_start", prompt="go")
@@ -98,7 +98,7 @@ async def test_who_does_not_wait_is_told_when_a_person_is_asked(desk: Desks) -> 
 @MODES
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 async def test_a_call_that_waits_tells_of_a_question_whose_form_was_closed(
-    desk: Desks, mode: str, action: Any
+    desk: OpenMcp, mode: str, action: Any
 ) -> None:
     at, person = await desk(TOUCH, "Made."), Person(types.ElicitResult(action=action))
     async with at.client(mode, elicitation_callback=person) as model:
@@ -114,7 +114,7 @@ async def test_a_call_that_waits_tells_of_a_question_whose_form_was_closed(
 
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 async def test_who_waits_for_an_answer_learns_that_its_form_was_closed(
-    desk: Desks, action: Any
+    desk: OpenMcp, action: Any
 ) -> None:
     held = asyncio.Event()
 
@@ -134,7 +134,7 @@ async def test_who_waits_for_an_answer_learns_that_its_form_was_closed(
 
 @MODES
 async def test_who_answers_a_question_whose_cli_has_died_resumes_the_session(
-    desk: Desks, mode: str
+    desk: OpenMcp, mode: str
 ) -> None:
     at, person = await desk(TOUCH, TOUCH, "Made."), Person(filled(answer="allow"))
     async with at.client(mode) as model:
@@ -153,7 +153,7 @@ async def test_who_answers_a_question_whose_cli_has_died_resumes_the_session(
 
 @MODES
 async def test_a_session_named_by_its_conversation_is_the_same_session(
-    desk: Desks, mode: str
+    desk: OpenMcp, mode: str
 ) -> None:
     at, person = await desk("Hello.", TOUCH, "Made."), Person(filled(answer="allow"))
     async with asyncio.timeout(DEADLINE), at.client(mode, elicitation_callback=person) as model:
@@ -170,7 +170,7 @@ async def test_a_session_named_by_its_conversation_is_the_same_session(
     assert len(person.forms) == 1
 
 
-async def test_a_form_of_a_session_named_in_two_ways_is_one_form(desk: Desks) -> None:
+async def test_a_form_of_a_session_named_in_two_ways_is_one_form(desk: OpenMcp) -> None:
     at, person = await desk("Hello.", TOUCH, "Made."), Person(None)
     async with asyncio.timeout(DEADLINE), at.client("legacy") as model:
         session_id = (await model.call("claude_start", prompt="go", waitSeconds=50))["sessionId"]
@@ -191,7 +191,7 @@ async def test_a_form_of_a_session_named_in_two_ways_is_one_form(desk: Desks) ->
 
 
 @MODES
-async def test_several_choices_and_own_words_reach_the_model(desk: Desks, mode: str) -> None:
+async def test_several_choices_and_own_words_reach_the_model(desk: OpenMcp, mode: str) -> None:
     at = await desk(ASK, "Set.")
     person = Person(filled(q1=["Jib, small", "Main"], q1_other="Spinnaker"))
     status = await ended(at, person, mode)
@@ -202,7 +202,7 @@ async def test_several_choices_and_own_words_reach_the_model(desk: Desks, mode: 
 @MODES
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 async def test_a_dismissed_form_leaves_the_question_to_the_model(
-    desk: Desks, mode: str, action: Any
+    desk: OpenMcp, mode: str, action: Any
 ) -> None:
     at, person = await desk(TOUCH, "Not made."), Person(types.ElicitResult(action=action))
     async with at.client(mode, elicitation_callback=person) as model:
@@ -220,7 +220,7 @@ async def test_a_dismissed_form_leaves_the_question_to_the_model(
     assert not (at.house.cwd / "made").exists()
 
 
-async def test_what_is_answered_in_another_face_leaves_the_screen(desk: Desks) -> None:
+async def test_what_is_answered_in_another_face_leaves_the_screen(desk: OpenMcp) -> None:
     at, person = await desk(TOUCH, "Not made."), Person(None)
     async with at.client("legacy", elicitation_callback=person) as model:
         session_id = await model.start()
@@ -232,7 +232,7 @@ async def test_what_is_answered_in_another_face_leaves_the_screen(desk: Desks) -
     assert (status["status"], len(person.forms)) == ("done", 1)
 
 
-async def test_a_client_that_goes_leaves_its_question_to_the_next(desk: Desks) -> None:
+async def test_a_client_that_goes_leaves_its_question_to_the_next(desk: OpenMcp) -> None:
     at, gone, person = await desk(TOUCH, "Made."), Person(None), Person(filled(answer="allow"))
     async with at.client("legacy", elicitation_callback=gone) as model:
         session_id = await model.start()

@@ -24,8 +24,8 @@ from pilothouse.faces.mcp.http import OverHttp, open_app
 from pilothouse_sim.scenario import reply, tool
 from tests.support.http.fake_engine import FakeEngine
 from tests.support.http.serving import BEARER, LIMIT, make_app, served
-from tests.support.mcp.bare import INITIALIZE, INITIALIZED, LIST, House
-from tests.support.mcp.desk import Caller, Desk, Desks
+from tests.support.mcp.bare import INITIALIZE, INITIALIZED, LIST, OneToolServer
+from tests.support.mcp.desk import McpHarness, OpenMcp, ToolCaller
 from tests.support.waiting import DEADLINE
 
 SESSION = "mcp-session-id"
@@ -35,7 +35,7 @@ ACCEPT = {"accept": "application/json, text/event-stream"}
 class Place:
     """A server on loopback with an MCP server in it."""
 
-    def __init__(self, app: OverHttp, address: str, house: House) -> None:
+    def __init__(self, app: OverHttp, address: str, house: OneToolServer) -> None:
         self.app = app
         self.house = house
         self.url = f"{address}/mcp"
@@ -54,7 +54,7 @@ class Place:
 
 @asynccontextmanager
 async def placed(server: Server[Any] | None = None, **more: Any) -> AsyncGenerator[Place]:
-    house = House()
+    house = OneToolServer()
     served_one = server or house.server
     async with AsyncExitStack() as stack:
         app = await stack.enter_async_context(open_app(served_one, body_limit=LIMIT, **more))
@@ -113,14 +113,14 @@ async def test_a_question_reaches_a_client_with_no_call_open(place: Place) -> No
 
 
 @pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
-async def test_a_session_asks_a_person_in_a_form(desk: Desks, mode: str) -> None:
+async def test_a_session_asks_a_person_in_a_form(desk: OpenMcp, mode: str) -> None:
     at = await desk(reply(tool("Bash", command="touch made", description="Make it")), "Made.")
 
     async def allow(_: Any, __: types.ElicitRequestParams) -> types.ElicitResult:
         return types.ElicitResult(action="accept", content={"answer": "allow"})
 
     async with placed(at.server) as place, place.client(mode, elicitation_callback=allow) as client:
-        model = Caller(client)
+        model = ToolCaller(client)
         status = await model.call(
             "claude_start", prompt="go", workingDirectory=str(at.house.cwd), waitSeconds=50
         )
@@ -171,14 +171,14 @@ MAKE = reply(tool("Bash", command="touch made", description="Make it"))
 
 
 @asynccontextmanager
-async def listening(at: Desk) -> AsyncGenerator[Listener]:
+async def listening(at: McpHarness) -> AsyncGenerator[Listener]:
     async with asyncio.timeout(DEADLINE), placed(at.server) as place, place.raw() as http:
         listener = Listener(http, place)
         await listener.shake_hands()
         yield listener
 
 
-async def test_a_form_comes_with_a_call_where_nothing_else_can_bring_it(desk: Desks) -> None:
+async def test_a_form_comes_with_a_call_where_nothing_else_can_bring_it(desk: OpenMcp) -> None:
     at = await desk(MAKE, "Made.")
     async with listening(at) as client:
         status = await client.call(
@@ -188,7 +188,7 @@ async def test_a_form_comes_with_a_call_where_nothing_else_can_bring_it(desk: De
     assert (at.house.cwd / "made").exists()
 
 
-async def test_a_form_that_nothing_could_bring_comes_with_the_next_call(desk: Desks) -> None:
+async def test_a_form_that_nothing_could_bring_comes_with_the_next_call(desk: OpenMcp) -> None:
     at = await desk(MAKE, "Made.")
     async with listening(at) as client:
         started = await client.call("claude_start", prompt="go", workingDirectory=str(at.house.cwd))
@@ -200,7 +200,7 @@ async def test_a_form_that_nothing_could_bring_comes_with_the_next_call(desk: De
     assert (status["status"], len(client.forms)) == ("done", 1)
 
 
-async def test_a_form_that_a_call_has_brought_is_answered_after_it(desk: Desks) -> None:
+async def test_a_form_that_a_call_has_brought_is_answered_after_it(desk: OpenMcp) -> None:
     at = await desk(MAKE, "Made.")
     async with listening(at) as client:
         given = {"prompt": "go", "workingDirectory": str(at.house.cwd)}
@@ -214,7 +214,7 @@ async def test_a_form_that_a_call_has_brought_is_answered_after_it(desk: Desks) 
 
 
 async def test_a_form_comes_with_the_clients_own_stream_once_that_is_there(
-    desk: Desks, monkeypatch: pytest.MonkeyPatch
+    desk: OpenMcp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pushing, "LOOK_S", 0.01)
     at = await desk(MAKE, "Made.")

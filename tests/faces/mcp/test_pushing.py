@@ -32,9 +32,9 @@ from tests.support.mcp.elicited import (
     BY,
     CANCEL,
     DECLINE,
-    Engine,
-    Face,
-    Person,
+    AskingEngine,
+    ElicitingFace,
+    FormPerson,
     settled,
     touch,
 )
@@ -42,13 +42,13 @@ from tests.support.waiting import DEADLINE
 
 
 @pytest.fixture
-def engine() -> Engine:
-    return Engine()
+def engine() -> AskingEngine:
+    return AskingEngine()
 
 
 @pytest.fixture
-def face(engine: Engine) -> Face:
-    return Face(engine)
+def face(engine: AskingEngine) -> ElicitingFace:
+    return ElicitingFace(engine)
 
 
 @pytest.fixture
@@ -67,8 +67,10 @@ def accepting_after(held: asyncio.Event) -> Callable[[Any], Awaitable[Any]]:
     return later
 
 
-async def test_a_question_that_opens_is_a_form_at_once(engine: Engine, face: Face) -> None:
-    person = Person(ACCEPT)
+async def test_a_question_that_opens_is_a_form_at_once(
+    engine: AskingEngine, face: ElicitingFace
+) -> None:
+    person = FormPerson(ACCEPT)
     async with face.client(person) as client:
         await touch(client)
         question = engine.ask()
@@ -80,9 +82,13 @@ async def test_a_question_that_opens_is_a_form_at_once(engine: Engine, face: Fac
     assert (engine.finished, person.withdrawn) == (1, 0)
 
 
-async def test_a_question_that_was_open_before_is_a_form_too(engine: Engine, face: Face) -> None:
+async def test_a_question_that_was_open_before_is_a_form_too(
+    engine: AskingEngine, face: ElicitingFace
+) -> None:
     engine.ask()
-    person = Person(types.ElicitResult(action="accept", content={"answer": "deny", "reason": "No"}))
+    person = FormPerson(
+        types.ElicitResult(action="accept", content={"answer": "deny", "reason": "No"})
+    )
     async with face.client(person) as client:
         await touch(client)
         await engine.until(lambda: bool(engine.given))
@@ -90,13 +96,13 @@ async def test_a_question_that_was_open_before_is_a_form_too(engine: Engine, fac
 
 
 async def test_a_question_whose_cli_has_died_is_a_form_until_somebody_decides(
-    engine: Engine, face: Face
+    engine: AskingEngine, face: ElicitingFace
 ) -> None:
     first, second = engine.ask(), engine.ask()
     engine.close(first, decidable=True)
     held = asyncio.Event()
     later = accepting_after(held)
-    person = Person(later)
+    person = FormPerson(later)
     async with face.client(person) as client:
         await touch(client)
         await person.sees(1)
@@ -111,8 +117,10 @@ async def test_a_question_whose_cli_has_died_is_a_form_until_somebody_decides(
     assert [each[0] for each in engine.given] == ["q-1"]
 
 
-async def test_the_session_of_somebody_else_is_not_shown(engine: Engine, face: Face) -> None:
-    person = Person()
+async def test_the_session_of_somebody_else_is_not_shown(
+    engine: AskingEngine, face: ElicitingFace
+) -> None:
+    person = FormPerson()
     async with face.client(person) as client:
         await touch(client)
         engine.ask("another")
@@ -120,9 +128,11 @@ async def test_the_session_of_somebody_else_is_not_shown(engine: Engine, face: F
     assert person.seen == []
 
 
-async def test_a_session_is_followed_by_its_own_name(engine: Engine, face: Face) -> None:
+async def test_a_session_is_followed_by_its_own_name(
+    engine: AskingEngine, face: ElicitingFace
+) -> None:
     engine.names = {"its conversation": "one"}
-    person = Person(ACCEPT)
+    person = FormPerson(ACCEPT)
     async with face.client(person) as client:
         await touch(client, "its conversation")
         await settled()
@@ -131,10 +141,12 @@ async def test_a_session_is_followed_by_its_own_name(engine: Engine, face: Face)
     assert len(person.seen) == 1
 
 
-async def test_forms_come_one_at_a_time_the_oldest_first(engine: Engine, face: Face) -> None:
+async def test_forms_come_one_at_a_time_the_oldest_first(
+    engine: AskingEngine, face: ElicitingFace
+) -> None:
     held = asyncio.Event()
     later = accepting_after(held)
-    person = Person(later, ACCEPT, ACCEPT)
+    person = FormPerson(later, ACCEPT, ACCEPT)
     async with face.client(person) as client:
         await touch(client)
         await touch(client, "two")
@@ -169,9 +181,9 @@ async def test_the_first_in_rank_is_let_in_and_who_leaves_is_passed_over() -> No
 
 
 async def test_what_is_answered_elsewhere_is_withdrawn_from_the_client(
-    engine: Engine, face: Face
+    engine: AskingEngine, face: ElicitingFace
 ) -> None:
-    person = Person()
+    person = FormPerson()
     async with face.client(person) as client:
         await touch(client)
         question = engine.ask()
@@ -184,9 +196,9 @@ async def test_what_is_answered_elsewhere_is_withdrawn_from_the_client(
 
 
 async def test_a_form_that_waits_for_its_turn_is_never_shown_once_answered(
-    engine: Engine, face: Face
+    engine: AskingEngine, face: ElicitingFace
 ) -> None:
-    person = Person()
+    person = FormPerson()
     async with face.client(person) as client:
         await touch(client)
         first, second = engine.ask(), engine.ask()
@@ -198,12 +210,14 @@ async def test_a_form_that_waits_for_its_turn_is_never_shown_once_answered(
     assert len(person.seen) == 1
 
 
-async def test_an_answer_that_comes_second_is_no_trouble(engine: Engine, face: Face) -> None:
+async def test_an_answer_that_comes_second_is_no_trouble(
+    engine: AskingEngine, face: ElicitingFace
+) -> None:
     async def late(params: Any) -> Any:
         engine.all["q-1"] = replace(engine.all["q-1"], state="answered")
         return ACCEPT
 
-    person = Person(late, ACCEPT)
+    person = FormPerson(late, ACCEPT)
     async with face.client(person) as client:
         await touch(client)
         engine.ask()
@@ -215,9 +229,9 @@ async def test_an_answer_that_comes_second_is_no_trouble(engine: Engine, face: F
 
 
 async def test_a_declined_form_is_not_shown_again_and_its_question_stays(
-    engine: Engine, face: Face
+    engine: AskingEngine, face: ElicitingFace
 ) -> None:
-    person = Person(DECLINE)
+    person = FormPerson(DECLINE)
     async with face.client(person) as client:
         await touch(client)
         engine.ask()
@@ -231,9 +245,9 @@ async def test_a_declined_form_is_not_shown_again_and_its_question_stays(
 
 @pytest.mark.usefixtures("long_after")
 async def test_a_closed_form_comes_back_only_after_another_call_and_three_times_at_most(
-    engine: Engine, face: Face
+    engine: AskingEngine, face: ElicitingFace
 ) -> None:
-    person = Person(CANCEL, CANCEL, CANCEL, CANCEL)
+    person = FormPerson(CANCEL, CANCEL, CANCEL, CANCEL)
     async with face.client(person) as client:
         await touch(client)
         engine.ask()
@@ -260,7 +274,7 @@ async def test_a_closed_form_comes_back_only_after_another_call_and_three_times_
 
 @pytest.mark.parametrize("is_late", [False, True])
 async def test_a_form_swept_away_by_the_end_of_a_call_comes_back_at_once(
-    engine: Engine, face: Face, is_late: bool
+    engine: AskingEngine, face: ElicitingFace, is_late: bool
 ) -> None:
     """So does Claude Code: what came during a call it cancels when the call ends.
 
@@ -272,7 +286,7 @@ async def test_a_form_swept_away_by_the_end_of_a_call_comes_back_at_once(
         await ended.wait()
         return CANCEL
 
-    person = Person(swept, ACCEPT)
+    person = FormPerson(swept, ACCEPT)
     face.may_end.clear()
     async with face.client(person) as client:
         calling = asyncio.create_task(touch(client))
@@ -289,10 +303,10 @@ async def test_a_form_swept_away_by_the_end_of_a_call_comes_back_at_once(
 
 
 async def test_who_cancels_everything_is_asked_twice_about_one_call(
-    engine: Engine, face: Face
+    engine: AskingEngine, face: ElicitingFace
 ) -> None:
     """So does `claude -p`: nobody is there, and each form is cancelled within milliseconds."""
-    person = Person(CANCEL, CANCEL, CANCEL, CANCEL)
+    person = FormPerson(CANCEL, CANCEL, CANCEL, CANCEL)
     async with face.client(person) as client:
         await touch(client)
         engine.ask()
@@ -307,9 +321,9 @@ async def test_who_cancels_everything_is_asked_twice_about_one_call(
 
 
 async def test_a_form_closed_during_a_call_does_not_come_back_for_that(
-    engine: Engine, face: Face
+    engine: AskingEngine, face: ElicitingFace
 ) -> None:
-    person = Person(CANCEL)
+    person = FormPerson(CANCEL)
     face.may_end.clear()
     async with face.client(person) as client:
         calling = asyncio.create_task(touch(client))
@@ -323,11 +337,11 @@ async def test_a_form_closed_during_a_call_does_not_come_back_for_that(
 
 
 async def test_an_answer_that_does_not_fit_is_asked_again_with_the_reason(
-    engine: Engine, face: Face
+    engine: AskingEngine, face: ElicitingFace
 ) -> None:
     wrong = types.ElicitResult(action="accept", content={"answer": "revise"})
     right = types.ElicitResult(action="accept", content={"answer": "revise", "feedback": "Look"})
-    person = Person(wrong, right)
+    person = FormPerson(wrong, right)
     async with face.client(person) as client:
         await touch(client)
         engine.ask(question=posed(plan_request(plan=PLAN)))
@@ -340,14 +354,14 @@ async def test_an_answer_that_does_not_fit_is_asked_again_with_the_reason(
 
 
 async def test_an_answer_that_the_engine_cannot_take_is_asked_again_at_most_three_times(
-    engine: Engine, face: Face
+    engine: AskingEngine, face: ElicitingFace
 ) -> None:
     engine.fails = [
         errors.NotNow("the session is moving"),
         errors.BypassNotAllowed("the answer"),
         errors.AnswerRefused("it is too late in the day"),
     ]
-    person = Person(ACCEPT, ACCEPT, ACCEPT, ACCEPT)
+    person = FormPerson(ACCEPT, ACCEPT, ACCEPT, ACCEPT)
     async with face.client(person) as client:
         await touch(client)
         engine.ask()
@@ -360,10 +374,12 @@ async def test_an_answer_that_the_engine_cannot_take_is_asked_again_at_most_thre
     assert engine.given == []
 
 
-async def test_what_was_closed_meanwhile_is_not_asked_again(engine: Engine, face: Face) -> None:
+async def test_what_was_closed_meanwhile_is_not_asked_again(
+    engine: AskingEngine, face: ElicitingFace
+) -> None:
     engine.may_answer.clear()
     engine.fails = [errors.AnswerRefused("it does not fit")]
-    person = Person(ACCEPT)
+    person = FormPerson(ACCEPT)
     async with face.client(person) as client:
         await touch(client)
         question = engine.ask()
@@ -379,10 +395,10 @@ async def test_what_was_closed_meanwhile_is_not_asked_again(engine: Engine, face
 
 
 async def test_choices_of_several_questions_come_back_as_answers(
-    engine: Engine, face: Face
+    engine: AskingEngine, face: ElicitingFace
 ) -> None:
     content: Any = {"q1": "Red", "q2": ["Main", "Jib"], "q2_other": "Spinnaker"}
-    person = Person(types.ElicitResult(action="accept", content=content))
+    person = FormPerson(types.ElicitResult(action="accept", content=content))
     async with face.client(person) as client:
         await touch(client)
         engine.ask(question=posed(asked(COLOUR, SAILS)))
@@ -391,8 +407,10 @@ async def test_choices_of_several_questions_come_back_as_answers(
     assert engine.given[0][1] == Choose(answers=answers)
 
 
-async def test_a_page_is_opened_by_a_client_that_can(engine: Engine, face: Face) -> None:
-    person = Person(types.ElicitResult(action="accept"))
+async def test_a_page_is_opened_by_a_client_that_can(
+    engine: AskingEngine, face: ElicitingFace
+) -> None:
+    person = FormPerson(types.ElicitResult(action="accept"))
     async with face.client(person) as client:
         await touch(client)
         engine.ask(question=page())
@@ -402,8 +420,10 @@ async def test_a_page_is_opened_by_a_client_that_can(engine: Engine, face: Face)
     assert engine.given[0][1] == Fill()
 
 
-async def test_what_no_form_can_ask_is_left_to_others(engine: Engine, face: Face) -> None:
-    person = Person(ACCEPT)
+async def test_what_no_form_can_ask_is_left_to_others(
+    engine: AskingEngine, face: ElicitingFace
+) -> None:
+    person = FormPerson(ACCEPT)
     schema = {"type": "object", "properties": {"deep": {"type": "object"}}}
     async with face.client(person) as client:
         await touch(client)
@@ -414,10 +434,10 @@ async def test_what_no_form_can_ask_is_left_to_others(engine: Engine, face: Face
 
 
 async def test_a_client_that_fails_to_show_a_form_is_not_asked_that_again(
-    engine: Engine, face: Face
+    engine: AskingEngine, face: ElicitingFace
 ) -> None:
     error = types.ErrorData(code=types.INVALID_PARAMS, message="What is this?")
-    person = Person(error, ACCEPT)
+    person = FormPerson(error, ACCEPT)
     async with face.client(person) as client:
         await touch(client)
         engine.ask()
@@ -427,9 +447,9 @@ async def test_a_client_that_fails_to_show_a_form_is_not_asked_that_again(
 
 
 async def test_a_client_that_goes_leaves_its_questions_open_and_nothing_running(
-    engine: Engine, face: Face
+    engine: AskingEngine, face: ElicitingFace
 ) -> None:
-    person = Person()
+    person = FormPerson()
     async with face.client(person) as client:
         await touch(client)
         await touch(client, "two")
@@ -442,9 +462,11 @@ async def test_a_client_that_goes_leaves_its_questions_open_and_nothing_running(
     assert {each.state for each in engine.all.values()} == {"open"}
 
 
-async def test_an_answer_is_passed_on_although_the_client_goes(engine: Engine, face: Face) -> None:
+async def test_an_answer_is_passed_on_although_the_client_goes(
+    engine: AskingEngine, face: ElicitingFace
+) -> None:
     engine.may_answer.clear()
-    async with face.client(Person(ACCEPT)) as client:
+    async with face.client(FormPerson(ACCEPT)) as client:
         await touch(client)
         engine.ask()
         async with asyncio.timeout(DEADLINE):
@@ -454,8 +476,10 @@ async def test_an_answer_is_passed_on_although_the_client_goes(engine: Engine, f
     assert face.ended.is_set()
 
 
-async def test_two_clients_are_asked_and_the_first_answer_wins(engine: Engine, face: Face) -> None:
-    one, other = Person(), Person(ACCEPT)
+async def test_two_clients_are_asked_and_the_first_answer_wins(
+    engine: AskingEngine, face: ElicitingFace
+) -> None:
+    one, other = FormPerson(), FormPerson(ACCEPT)
     async with face.client(one) as first, face.client(other) as second:
         await touch(first)
         engine.ask()
@@ -466,8 +490,8 @@ async def test_two_clients_are_asked_and_the_first_answer_wins(engine: Engine, f
     assert other.withdrawn == 0
 
 
-async def test_following_twice_is_following_once(engine: Engine, face: Face) -> None:
-    person = Person(ACCEPT)
+async def test_following_twice_is_following_once(engine: AskingEngine, face: ElicitingFace) -> None:
+    person = FormPerson(ACCEPT)
     async with face.client(person) as client:
         await touch(client)
         await touch(client)
@@ -478,8 +502,10 @@ async def test_following_twice_is_following_once(engine: Engine, face: Face) -> 
     assert len(person.seen) == 1
 
 
-async def test_an_unknown_session_is_followed_once_it_is_known(engine: Engine, face: Face) -> None:
-    person = Person(ACCEPT)
+async def test_an_unknown_session_is_followed_once_it_is_known(
+    engine: AskingEngine, face: ElicitingFace
+) -> None:
+    person = FormPerson(ACCEPT)
     async with face.client(person) as client:
         await touch(client, "unknown")
         await settled()
@@ -488,8 +514,10 @@ async def test_an_unknown_session_is_followed_once_it_is_known(engine: Engine, f
         await engine.until(lambda: bool(engine.given))
 
 
-async def test_a_form_stays_while_no_engine_is_reached(engine: Engine, face: Face) -> None:
-    person = Person()
+async def test_a_form_stays_while_no_engine_is_reached(
+    engine: AskingEngine, face: ElicitingFace
+) -> None:
+    person = FormPerson()
     async with face.client(person) as client:
         await touch(client)
         question = engine.ask()
@@ -504,10 +532,12 @@ async def test_a_form_stays_while_no_engine_is_reached(engine: Engine, face: Fac
         await person.until(lambda: person.withdrawn == 1)
 
 
-async def test_who_answers_a_form_reaches_the_next_engine(engine: Engine, face: Face) -> None:
+async def test_who_answers_a_form_reaches_the_next_engine(
+    engine: AskingEngine, face: ElicitingFace
+) -> None:
     held = asyncio.Event()
     later = accepting_after(held)
-    person = Person(later)
+    person = FormPerson(later)
     async with face.client(person) as client:
         await touch(client)
         engine.ask()
@@ -523,9 +553,9 @@ async def test_who_answers_a_form_reaches_the_next_engine(engine: Engine, face: 
 
 
 async def test_what_cannot_be_watched_is_withdrawn_and_comes_back_with_the_next_call(
-    engine: Engine, face: Face
+    engine: AskingEngine, face: ElicitingFace
 ) -> None:
-    person = Person()
+    person = FormPerson()
     async with face.client(person) as client:
         await touch(client)
         engine.ask()
@@ -537,9 +567,9 @@ async def test_what_cannot_be_watched_is_withdrawn_and_comes_back_with_the_next_
 
 
 async def test_what_was_declined_stays_so_although_it_could_not_be_watched(
-    engine: Engine, face: Face
+    engine: AskingEngine, face: ElicitingFace
 ) -> None:
-    person = Person(DECLINE)
+    person = FormPerson(DECLINE)
     async with face.client(person) as client:
         await touch(client)
         engine.ask()
@@ -554,17 +584,19 @@ async def test_what_was_declined_stays_so_although_it_could_not_be_watched(
     assert form.message.startswith("Run `command 2`")
 
 
-async def test_after_a_gap_the_questions_are_looked_at_again(engine: Engine, face: Face) -> None:
+async def test_after_a_gap_the_questions_are_looked_at_again(
+    engine: AskingEngine, face: ElicitingFace
+) -> None:
     batch = Batch(events=[], cursor=9, gaps=[Gap(first=1, last=8, count=8, reason="retention")])
     assert module._is_about_questions(batch)
     assert not module._is_about_questions(replace(batch, gaps=[]))
 
 
 async def test_of_too_many_sessions_the_oldest_is_let_go(
-    engine: Engine, face: Face, monkeypatch: pytest.MonkeyPatch
+    engine: AskingEngine, face: ElicitingFace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "FOLLOWED", 2)
-    person = Person()
+    person = FormPerson()
     async with face.client(person) as client:
         for session_id in ("one", "two", "one", "three"):
             await touch(client, session_id)
@@ -576,7 +608,7 @@ async def test_of_too_many_sessions_the_oldest_is_let_go(
     assert form.message.startswith("Run `command 2`")
 
 
-async def test_nothing_is_followed_after_the_end(engine: Engine) -> None:
+async def test_nothing_is_followed_after_the_end(engine: AskingEngine) -> None:
     session: Any = SimpleNamespace(protocol_version="2025-11-25")
     # A stand-in that has as much of an engine as is used here.
     reach = Reach(lambda: asyncio.sleep(0, engine))  # type: ignore[arg-type]

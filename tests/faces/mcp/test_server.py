@@ -14,8 +14,8 @@ from mcp import MCPError
 from pilothouse.api.questions import Question
 from pilothouse.faces.mcp import permission
 from pilothouse_sim.scenario import reply, tool
-from tests.support.engine.harness import bare
-from tests.support.mcp.desk import HELD, SOON, TOUCH, Desk, Desks, respond, text_of
+from tests.support.engine.harness import run_bare_cli
+from tests.support.mcp.desk import HELD, SOON, TOUCH, McpHarness, OpenMcp, respond, text_of
 
 ASKS = {"tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": "toolu_1"}
 PLAN = "# Plan\n\n1. Look\n2. Leap\n"
@@ -42,7 +42,7 @@ SAILS = {
 # Flows
 
 
-async def test_a_session_is_started_and_followed_to_its_end(desk: Desks, era: str) -> None:
+async def test_a_session_is_started_and_followed_to_its_end(desk: OpenMcp, era: str) -> None:
     at = await desk("Hello there.")
     async with at.client(era) as model:
         started = await model.call("claude_start", prompt="go")
@@ -56,7 +56,7 @@ async def test_a_session_is_started_and_followed_to_its_end(desk: Desks, era: st
         assert (later["recentOutput"], later["status"]) == ([], "done")
 
 
-async def test_a_tool_is_approved_by_polling(desk: Desks, era: str) -> None:
+async def test_a_tool_is_approved_by_polling(desk: OpenMcp, era: str) -> None:
     at = await desk(TOUCH, "Made.")
     async with at.client(era) as model:
         asked = await model.call("claude_start", prompt="go", waitSeconds=50)
@@ -76,7 +76,7 @@ async def test_a_tool_is_approved_by_polling(desk: Desks, era: str) -> None:
     assert (at.house.cwd / "made").exists()
 
 
-async def test_a_tool_runs_with_the_input_it_was_given(desk: Desks) -> None:
+async def test_a_tool_runs_with_the_input_it_was_given(desk: OpenMcp) -> None:
     at = await desk(TOUCH, "Made.")
     async with at.client() as model:
         asked = await model.call("claude_start", prompt="go", waitSeconds=50)
@@ -85,7 +85,7 @@ async def test_a_tool_runs_with_the_input_it_was_given(desk: Desks) -> None:
     assert [each.name for each in at.house.cwd.iterdir()] == ["edited"]
 
 
-async def test_a_plan_is_made_approved_and_implemented(desk: Desks) -> None:
+async def test_a_plan_is_made_approved_and_implemented(desk: OpenMcp) -> None:
     at = await desk(WRITE_PLAN, EXIT, WRITE_NOTE, "Leapt.")
     async with at.client() as model:
         asked = await model.call(
@@ -108,7 +108,7 @@ async def test_a_plan_is_made_approved_and_implemented(desk: Desks) -> None:
     assert (at.house.cwd / "note.txt").read_text() == "noted"
 
 
-async def test_an_approved_plan_is_implemented_with_questions_about_edits(desk: Desks) -> None:
+async def test_an_approved_plan_is_implemented_with_questions_about_edits(desk: OpenMcp) -> None:
     at = await desk(WRITE_PLAN, EXIT, WRITE_NOTE, "Leapt.", "As you like.")
     async with at.client() as model:
         asked = await model.call(
@@ -121,7 +121,7 @@ async def test_an_approved_plan_is_implemented_with_questions_about_edits(desk: 
     assert "not there" in at.house.told()[-1]
 
 
-async def test_a_plan_goes_on_in_a_new_session(desk: Desks) -> None:
+async def test_a_plan_goes_on_in_a_new_session(desk: OpenMcp) -> None:
     at = await desk(WRITE_PLAN, EXIT, "Leapt.", strict=False)
     async with at.client() as model:
         asked = await model.call(
@@ -134,7 +134,7 @@ async def test_a_plan_goes_on_in_a_new_session(desk: Desks) -> None:
     assert (done["status"], done["parentSessionId"]) == ("done", asked["sessionId"])
 
 
-async def test_the_models_questions_are_answered(desk: Desks) -> None:
+async def test_the_models_questions_are_answered(desk: OpenMcp) -> None:
     at = await desk(reply(tool("AskUserQuestion", questions=[COLOUR, SAILS])), "So be it.")
     async with at.client() as model:
         asked = await model.call("claude_start", prompt="go", waitSeconds=50)
@@ -154,7 +154,7 @@ async def test_the_models_questions_are_answered(desk: Desks) -> None:
     assert "Main, Jib" in at.house.told()[-1]
 
 
-async def test_a_session_at_rest_is_resumed_switched_forked_and_listed(desk: Desks) -> None:
+async def test_a_session_at_rest_is_resumed_switched_forked_and_listed(desk: OpenMcp) -> None:
     at = await desk("One.", "Two.", "Three.")
     async with at.client() as model:
         session_id = await model.start("Begin here", waitSeconds=50)
@@ -186,9 +186,9 @@ async def test_a_session_at_rest_is_resumed_switched_forked_and_listed(desk: Des
         assert nowhere["sessions"] == []
 
 
-async def test_a_session_that_a_person_began_goes_on(desk: Desks) -> None:
+async def test_a_session_that_a_person_began_goes_on(desk: OpenMcp) -> None:
     at = await desk("One.", "Two.")
-    session_id = await bare(at.house, "a question of old")
+    session_id = await run_bare_cli(at.house, "a question of old")
     async with at.client() as model:
         [listed] = (await model.call("claude_list"))["sessions"]
         assert (listed["sessionId"], listed["displayText"]) == (session_id, "a question of old")
@@ -199,7 +199,7 @@ async def test_a_session_that_a_person_began_goes_on(desk: Desks) -> None:
     assert (said["sessionId"], said["result"], said["resumed"]) == (session_id, "Two.", True)
 
 
-async def test_a_turn_is_interrupted_and_the_session_goes_on(desk: Desks) -> None:
+async def test_a_turn_is_interrupted_and_the_session_goes_on(desk: OpenMcp) -> None:
     at = await desk(HELD, "Here again.")
     async with at.client() as model:
         session_id = await model.start()
@@ -215,7 +215,7 @@ async def test_a_turn_is_interrupted_and_the_session_goes_on(desk: Desks) -> Non
         assert idle["status"] == "done"
 
 
-async def test_a_session_that_asks_is_interrupted(desk: Desks) -> None:
+async def test_a_session_that_asks_is_interrupted(desk: OpenMcp) -> None:
     at = await desk(TOUCH, "Made.")
     async with at.client() as model:
         asked = await model.call("claude_start", prompt="go", waitSeconds=50)
@@ -227,7 +227,7 @@ async def test_a_session_that_asks_is_interrupted(desk: Desks) -> None:
 # Refusals
 
 
-async def test_a_session_too_many_is_refused_with_what_to_do(desk: Desks) -> None:
+async def test_a_session_too_many_is_refused_with_what_to_do(desk: OpenMcp) -> None:
     at = await desk(HELD, max_sessions=1)
     async with at.client() as model:
         session_id = await model.start()
@@ -239,7 +239,7 @@ async def test_a_session_too_many_is_refused_with_what_to_do(desk: Desks) -> Non
         await model.waited(session_id)
 
 
-async def test_bypass_needs_the_operator(desk: Desks) -> None:
+async def test_bypass_needs_the_operator(desk: OpenMcp) -> None:
     at = await desk("One.")
     async with at.client() as model:
         for given in (
@@ -254,7 +254,7 @@ async def test_bypass_needs_the_operator(desk: Desks) -> None:
 # Calls
 
 
-async def test_a_cancelled_call_ends_the_wait_and_nothing_else(desk: Desks, era: str) -> None:
+async def test_a_cancelled_call_ends_the_wait_and_nothing_else(desk: OpenMcp, era: str) -> None:
     at = await desk(HELD)
     async with at.client(era) as model:
         session_id = await model.start()
@@ -281,7 +281,7 @@ async def test_a_cancelled_call_ends_the_wait_and_nothing_else(desk: Desks, era:
 
 
 async def test_a_cursor_that_the_journal_has_not_reached_is_the_last_one(
-    desk: Desks, era: str
+    desk: OpenMcp, era: str
 ) -> None:
     at = await desk(HELD)
     async with asyncio.timeout(SOON), at.client(era) as model:
@@ -303,7 +303,7 @@ async def test_a_cursor_that_the_journal_has_not_reached_is_the_last_one(
     assert (status["status"], status["recentOutput"]) == ("done", ["One and two."])
 
 
-async def test_only_resources_change(desk: Desks, era: str) -> None:
+async def test_only_resources_change(desk: OpenMcp, era: str) -> None:
     at = await desk("One.")
     async with at.client("legacy" if era == "legacy" else "auto") as model:
         able = model.client.server_capabilities
@@ -314,7 +314,7 @@ async def test_only_resources_change(desk: Desks, era: str) -> None:
     assert able.resources.list_changed
 
 
-async def test_an_unknown_tool_is_an_error_of_the_protocol(desk: Desks, era: str) -> None:
+async def test_an_unknown_tool_is_an_error_of_the_protocol(desk: OpenMcp, era: str) -> None:
     at = await desk("One.")
     async with at.client(era) as model:
         with pytest.raises(MCPError, match="Unknown tool: claude_stop") as caught:
@@ -322,21 +322,21 @@ async def test_an_unknown_tool_is_an_error_of_the_protocol(desk: Desks, era: str
     assert caught.value.error.code == types.INVALID_PARAMS
 
 
-async def test_a_fault_of_ours_is_a_tool_error_and_no_more(desk: Desks, era: str) -> None:
+async def test_a_fault_of_ours_is_a_tool_error_and_no_more(desk: OpenMcp, era: str) -> None:
     at = await desk("One.")
 
     class Faulty:
         async def list(self, **more: Any) -> Any:
             raise RuntimeError("secret detail")
 
-    broken = Desk(at.house, engine=Faulty())
+    broken = McpHarness(at.house, engine=Faulty())
     async with broken.client(era) as model:
         refused = await model.refused("claude_list")
     assert refused == "claude_list has failed inside Pilothouse; its log says why"
     await broken.aclose()
 
 
-async def test_only_claude_code_is_told_of_the_permission_tool(desk: Desks, era: str) -> None:
+async def test_only_claude_code_is_told_of_the_permission_tool(desk: OpenMcp, era: str) -> None:
     at = await desk("One.")
     names: dict[str, list[str]] = {}
     for name in ("someone", "claude-code"):
@@ -346,9 +346,9 @@ async def test_only_claude_code_is_told_of_the_permission_tool(desk: Desks, era:
     assert [*names["someone"], "permission_check"] == names["claude-code"]
 
 
-async def test_a_permission_server_has_nothing_else(desk: Desks, era: str) -> None:
+async def test_a_permission_server_has_nothing_else(desk: OpenMcp, era: str) -> None:
     whole = await desk("One.")
-    at = Desk(whole.house, permission_check_only=True)
+    at = McpHarness(whole.house, permission_check_only=True)
     async with at.client(era) as model:
         assert [each.name for each in (await model.client.list_tools()).tools] == [
             "permission_check"
@@ -358,9 +358,9 @@ async def test_a_permission_server_has_nothing_else(desk: Desks, era: str) -> No
     await at.aclose()
 
 
-async def test_a_cli_of_somebody_else_asks_through_it(desk: Desks, era: str) -> None:
+async def test_a_cli_of_somebody_else_asks_through_it(desk: OpenMcp, era: str) -> None:
     at = await desk("One.")
-    beside = Desk(at.house)
+    beside = McpHarness(at.house)
     async with beside.client(era, name="claude-code") as cli, at.client() as model:
         asking = asyncio.create_task(cli.client.call_tool("permission_check", ASKS))
         question = await opened(at)
@@ -376,13 +376,13 @@ async def test_a_cli_of_somebody_else_asks_through_it(desk: Desks, era: str) -> 
 
 @pytest.mark.parametrize("is_taken", [False, True])
 async def test_what_a_cli_asks_is_not_its_own_to_decide(
-    desk: Desks, era: str, is_taken: bool, monkeypatch: pytest.MonkeyPatch
+    desk: OpenMcp, era: str, is_taken: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = await desk(TOUCH, "Made.")
     engines_own = await whole.house.start()
     if is_taken:
         monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", engines_own)
-    at = Desk(whole.house)
+    at = McpHarness(whole.house)
     async with at.client(era, name="claude-code") as cli:
         asking = asyncio.create_task(cli.client.call_tool("permission_check", ASKS))
         question = await opened(at, foreign=True)
@@ -402,7 +402,7 @@ async def test_what_a_cli_asks_is_not_its_own_to_decide(
 
 
 async def test_a_cli_named_by_its_conversation_decides_as_little(
-    desk: Desks, monkeypatch: pytest.MonkeyPatch
+    desk: OpenMcp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = await desk("Hello.", TOUCH, "Made.")
     async with whole.client() as model:
@@ -412,7 +412,7 @@ async def test_a_cli_named_by_its_conversation_decides_as_little(
     conversation = whole.house.engine.sessions[session_id].view.claude_session_id
     assert conversation not in (None, session_id)
     monkeypatch.setenv("CLAUDE_CODE_SESSION_ID", conversation)
-    at = Desk(whole.house)
+    at = McpHarness(whole.house)
     async with at.client() as model:
         asked = await model.status(session_id)
         refused = await model.refused(
@@ -427,7 +427,7 @@ async def test_a_cli_named_by_its_conversation_decides_as_little(
 
 @pytest.mark.parametrize("error", [RuntimeError("oh"), ExceptionGroup("oh", [OSError("no")])])
 async def test_a_permission_that_cannot_be_checked_is_a_no(
-    desk: Desks, era: str, error: Exception, monkeypatch: pytest.MonkeyPatch
+    desk: OpenMcp, era: str, error: Exception, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     at = await desk("One.")
 
@@ -441,7 +441,7 @@ async def test_a_permission_that_cannot_be_checked_is_a_no(
     assert not told.is_error
 
 
-async def test_a_permission_for_what_no_json_has_is_a_no(desk: Desks, era: str) -> None:
+async def test_a_permission_for_what_no_json_has_is_a_no(desk: OpenMcp, era: str) -> None:
     at = await desk("One.")
     asks = {**ASKS, "input": {"command": "echo \ud800"}}
     async with asyncio.timeout(SOON), at.client(era, name="claude-code") as cli:
@@ -449,16 +449,16 @@ async def test_a_permission_for_what_no_json_has_is_a_no(desk: Desks, era: str) 
     assert json.loads(text_of(told))["behavior"] == "deny"
 
 
-async def test_over_http_nobody_is_told_of_the_permission_tool(desk: Desks, era: str) -> None:
+async def test_over_http_nobody_is_told_of_the_permission_tool(desk: OpenMcp, era: str) -> None:
     whole = await desk("One.")
-    at = Desk(whole.house, default_cwd=None)
+    at = McpHarness(whole.house, default_cwd=None)
     async with at.client(era, name="claude-code") as cli:
         names = [each.name for each in (await cli.client.list_tools()).tools]
     assert (len(names), "permission_check" in names) == (6, False)
     await at.aclose()
 
 
-async def opened(at: Desk, *, foreign: bool = True) -> Question:
+async def opened(at: McpHarness, *, foreign: bool = True) -> Question:
     """The question of a session that nobody here has started."""
     async with asyncio.timeout(SOON), aclosing(at.house.engine.watch(0)) as batches:
         async for _ in batches:

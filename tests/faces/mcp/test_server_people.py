@@ -16,9 +16,9 @@ from tests.support.mcp.desk import (
     MODERN,
     SOON,
     TOUCH,
-    Caller,
-    Desk,
-    Desks,
+    McpHarness,
+    OpenMcp,
+    ToolCaller,
     respond,
     text_of,
 )
@@ -32,7 +32,7 @@ async def declining(context: Any, params: Any) -> types.ElicitResult:
     return types.ElicitResult(action="decline")
 
 
-async def test_a_person_answers_in_a_form_while_the_call_waits(desk: Desks) -> None:
+async def test_a_person_answers_in_a_form_while_the_call_waits(desk: OpenMcp) -> None:
     at = await desk(TOUCH, "Made.")
     async with at.client(elicitation_callback=allowing) as model:
         done = await model.call("claude_start", prompt="go", waitSeconds=50)
@@ -42,7 +42,7 @@ async def test_a_person_answers_in_a_form_while_the_call_waits(desk: Desks) -> N
 
 
 async def test_what_is_told_of_a_wait_grows_also_while_a_person_decides(
-    desk: Desks, monkeypatch: pytest.MonkeyPatch
+    desk: OpenMcp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(waiting, "TICK_S", 0.01)
     at = await desk(TOUCH, HELD)
@@ -71,7 +71,7 @@ async def test_what_is_told_of_a_wait_grows_also_while_a_person_decides(
     assert all(total is not None and total >= done for done, total, _ in seen)
 
 
-async def test_a_person_answers_in_a_form_while_nobody_waits(desk: Desks) -> None:
+async def test_a_person_answers_in_a_form_while_nobody_waits(desk: OpenMcp) -> None:
     at = await desk(TOUCH, "Made.")
     async with at.client("legacy", elicitation_callback=allowing) as model:
         session_id = await model.start()
@@ -81,7 +81,7 @@ async def test_a_person_answers_in_a_form_while_nobody_waits(desk: Desks) -> Non
     assert question.answered_by == "person via mcp:tests"
 
 
-async def test_a_declined_form_leaves_the_question_to_others(desk: Desks, era: str) -> None:
+async def test_a_declined_form_leaves_the_question_to_others(desk: OpenMcp, era: str) -> None:
     at = await desk(TOUCH, "Made.")
     async with at.client(era, elicitation_callback=declining) as model:
         asked = await model.call("claude_start", prompt="go", waitSeconds=50)
@@ -90,7 +90,7 @@ async def test_a_declined_form_leaves_the_question_to_others(desk: Desks, era: s
     assert done["status"] == "done"
 
 
-async def test_who_is_asked_only_while_a_call_waits_is_told_so(desk: Desks, era: str) -> None:
+async def test_who_is_asked_only_while_a_call_waits_is_told_so(desk: OpenMcp, era: str) -> None:
     at = await desk("One.")
     async with at.client(era, elicitation_callback=declining) as model:
         started = await model.call("claude_start", prompt="go")
@@ -98,7 +98,7 @@ async def test_who_is_asked_only_while_a_call_waits_is_told_so(desk: Desks, era:
         await model.waited(started["sessionId"])
 
 
-async def test_only_a_person_may_approve_where_the_operator_says_so(desk: Desks) -> None:
+async def test_only_a_person_may_approve_where_the_operator_says_so(desk: OpenMcp) -> None:
     at = await desk(TOUCH, "Made.", answers="person")
     async with at.client() as model:
         for given in (
@@ -129,7 +129,7 @@ async def test_only_a_person_may_approve_where_the_operator_says_so(desk: Desks)
 # Calls in rounds
 
 
-async def test_a_call_that_waits_asks_at_once_what_is_open(desk: Desks, era: str) -> None:
+async def test_a_call_that_waits_asks_at_once_what_is_open(desk: OpenMcp, era: str) -> None:
     at = await desk(TOUCH, "Made.")
     async with at.client(era) as model:
         session_id = (await model.call("claude_start", prompt="go", waitSeconds=50))["sessionId"]
@@ -139,12 +139,12 @@ async def test_a_call_that_waits_asks_at_once_what_is_open(desk: Desks, era: str
     assert (status["status"], status["result"]) == ("done", "Made.")
 
 
-async def raw(model: Caller, tool: str, arguments: dict[str, Any], **more: Any) -> Any:
+async def raw(model: ToolCaller, tool: str, arguments: dict[str, Any], **more: Any) -> Any:
     """One round of a call, as a client sends it."""
     return await model.client.session.call_tool(tool, arguments, allow_input_required=True, **more)
 
 
-async def test_a_retry_that_makes_its_own_state_is_refused(desk: Desks) -> None:
+async def test_a_retry_that_makes_its_own_state_is_refused(desk: OpenMcp) -> None:
     at = await desk("One.")
     answers: Any = {"q": types.ElicitResult(action="decline")}
     async with at.client() as model:
@@ -158,7 +158,7 @@ async def test_a_retry_that_makes_its_own_state_is_refused(desk: Desks) -> None:
         assert (await model.call("claude_list"))["sessions"] == []
 
 
-async def test_answers_are_taken_only_of_who_was_asked_and_to_what(desk: Desks) -> None:
+async def test_answers_are_taken_only_of_who_was_asked_and_to_what(desk: OpenMcp) -> None:
     at = await desk(TOUCH, "Made.", TOUCH, "Made.")
     given = {"prompt": "go", "waitSeconds": 50}
     allowed: Any = types.ElicitResult(action="accept", content={"answer": "allow"})
@@ -189,7 +189,7 @@ async def test_answers_are_taken_only_of_who_was_asked_and_to_what(desk: Desks) 
         assert len(await at.house.engine.questions(state="open")) == 2
 
 
-async def test_what_fails_in_a_later_round_says_what_was_done(desk: Desks) -> None:
+async def test_what_fails_in_a_later_round_says_what_was_done(desk: OpenMcp) -> None:
     at = await desk(TOUCH, "Made.")
 
     class Lost:
@@ -208,7 +208,7 @@ async def test_what_fails_in_a_later_round_says_what_was_done(desk: Desks) -> No
         lost.is_gone = True
         return await allowing(context, params)
 
-    behind = Desk(at.house, engine=lost)
+    behind = McpHarness(at.house, engine=lost)
     async with behind.client(elicitation_callback=answering) as model:
         refused = await model.refused("claude_start", prompt="go", waitSeconds=50)
     [session_id] = at.house.engine.sessions
@@ -217,7 +217,7 @@ async def test_what_fails_in_a_later_round_says_what_was_done(desk: Desks) -> No
     await behind.aclose()
 
 
-async def test_an_answer_that_cannot_be_given_now_is_asked_for_once_more(desk: Desks) -> None:
+async def test_an_answer_that_cannot_be_given_now_is_asked_for_once_more(desk: OpenMcp) -> None:
     at = await desk(TOUCH, "Made.")
     shown: list[str] = []
 
@@ -234,7 +234,7 @@ async def test_an_answer_that_cannot_be_given_now_is_asked_for_once_more(desk: D
         shown.append(params.message)
         return await allowing(context, params)
 
-    behind = Desk(at.house, engine=Moving())
+    behind = McpHarness(at.house, engine=Moving())
     async with behind.client(elicitation_callback=answering) as model:
         done = await model.call("claude_start", prompt="go", waitSeconds=50)
     assert (done["status"], len(shown)) == ("done", 2)

@@ -18,7 +18,7 @@ from mcp import MCPError
 
 from pilothouse.faces.mcp import stdio
 from pilothouse.faces.mcp.stdio import KEPT, Lines, TooLong, serve
-from tests.support.mcp.bare import INITIALIZE, INITIALIZED, LIST, House
+from tests.support.mcp.bare import INITIALIZE, INITIALIZED, LIST, OneToolServer
 from tests.support.waiting import DEADLINE
 
 LONGEST = 200_000
@@ -28,7 +28,7 @@ LONG = b"x" * LONGEST
 class Client:
     """The other ends of the server's pipes."""
 
-    def __init__(self, house: House) -> None:
+    def __init__(self, house: OneToolServer) -> None:
         self._reading, self._answers = os.pipe()
         requests, self._writing = os.pipe()
         self._server_ends = (requests, self._answers)
@@ -88,7 +88,7 @@ class Client:
 
 @asynccontextmanager
 async def connected() -> AsyncGenerator[Client]:
-    client = Client(House())
+    client = Client(OneToolServer())
     try:
         yield client
     finally:
@@ -291,7 +291,7 @@ async def test_a_file_can_be_read_and_written(tmp_path: Any) -> None:
     reading = os.open(requests, os.O_RDONLY)
     writing = os.open(answers, os.O_WRONLY | os.O_CREAT, 0o600)
     async with asyncio.timeout(DEADLINE):
-        await serve(House().server, reading, writing, longest=LONGEST)
+        await serve(OneToolServer().server, reading, writing, longest=LONGEST)
     os.close(reading)
     os.close(writing)
     told = [json.loads(line) for line in answers.read_text().splitlines()]

@@ -10,7 +10,7 @@ import pytest
 
 from pilothouse_sim.scenario import AnyReply, ApiError, Broken, reply, tool
 from pilothouse_sim.simulator import refusals
-from tests.support.sim.company import Company, company
+from tests.support.sim.client import SimClient, sim_client
 
 BASE_URL = "http://gateway.example:8080"
 
@@ -90,8 +90,8 @@ async def ask(
     monkeypatch: pytest.MonkeyPatch,
     *replies: AnyReply,
     flags: tuple[str, ...] = (),
-) -> tuple[dict[str, Any], Company]:
-    async with company(tmp_path, monkeypatch, *replies, flags=flags) as client:
+) -> tuple[dict[str, Any], SimClient]:
+    async with sim_client(tmp_path, monkeypatch, *replies, flags=flags) as client:
         return await client.ask("Hello."), client
 
 
@@ -197,7 +197,7 @@ async def test_tool_calls_reset_how_often_a_long_reply_may_go_on(
 async def test_a_spent_budget_ends_every_later_turn_without_a_call(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with company(
+    async with sim_client(
         tmp_path, monkeypatch, reply("Dear."), flags=("--max-budget-usd=0.0001",)
     ) as client:
         first = await client.ask("Spend.")
@@ -211,7 +211,7 @@ async def test_an_interrupt_ends_the_wait_for_a_retry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     error = ApiError(status=429, headers={"retry-after": "3600"})
-    async with company(tmp_path, monkeypatch, error) as client:
+    async with sim_client(tmp_path, monkeypatch, error) as client:
         asking = asyncio.create_task(client.ask("Hello."))
         await client.until(lambda line: line.get("subtype") == "api_retry")
         await client.control("interrupt")

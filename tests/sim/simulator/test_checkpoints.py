@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pilothouse_sim.scenario import Scenario, reply, tool
-from tests.support.sim.company import Company
+from tests.support.sim.client import SimClient
 from tests.support.sim.home import FIRST, Home, script
 
 VARIABLE = "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING"
@@ -33,14 +33,14 @@ def own(number: int) -> str:
     return f"{number:08}-0000-4000-8000-000000000000"
 
 
-async def turn(client: Company, number: int) -> None:
+async def turn(client: SimClient, number: int) -> None:
     before = sum(line["type"] == "result" for line in client.lines)
     said = {"role": "user", "content": "Go."}
     client.send({"type": "user", "message": said, "uuid": own(number)})
     await client.until(lambda _: sum(line["type"] == "result" for line in client.lines) > before)
 
 
-async def rewound(client: Company, number: int, **fields: Any) -> Any:
+async def rewound(client: SimClient, number: int, **fields: Any) -> Any:
     response = await client.control("rewind_files", user_message_id=own(number), **fields)
     return response.get("response", response.get("error"))
 

@@ -14,7 +14,7 @@ from pilothouse_sim.simulator.flags import parse
 from pilothouse_sim.simulator.model import Model
 from pilothouse_sim.simulator.process import run
 from pilothouse_sim.simulator.wire_ends import WireListener
-from tests.support.sim.company import FLAGS, company
+from tests.support.sim.client import FLAGS, sim_client
 from tests.support.sim.home import Home, script
 from tests.support.waiting import DEADLINE
 
@@ -87,7 +87,7 @@ async def test_nothing_is_read_behind_a_line_that_ends_it(
 async def test_values_that_are_no_messages_are_passed_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with company(tmp_path, monkeypatch, reply("Hi.")) as client:
+    async with sim_client(tmp_path, monkeypatch, reply("Hi.")) as client:
         values: list[Any] = [[], 7, "words", True, {}, {"type": 7}, {"type": "no_such_type"}]
         for value in values:
             client.send(value)
@@ -122,7 +122,7 @@ async def test_only_the_token_of_the_session_is_taken_over(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(TOKEN, "old")
-    async with company(tmp_path, monkeypatch, reply("Hi.")) as client:
+    async with sim_client(tmp_path, monkeypatch, reply("Hi.")) as client:
         variables = {TOKEN: "new", "FRESH": "water"}
         client.send({"type": "update_environment_variables", "variables": variables})
         client.send({"type": "update_environment_variables", "variables": {TOKEN: 7}})
@@ -134,7 +134,7 @@ async def test_only_the_token_of_the_session_is_taken_over(
 async def test_an_answer_begins_before_the_next_line_is_taken(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with company(tmp_path, monkeypatch, reply("Hi.")) as client:
+    async with sim_client(tmp_path, monkeypatch, reply("Hi.")) as client:
         asking = asyncio.create_task(client.control("no_such_request"))
         await asyncio.sleep(0)
         result = asyncio.create_task(client.ask("Hello."))
@@ -146,7 +146,7 @@ async def test_an_answer_begins_before_the_next_line_is_taken(
 async def test_a_request_that_is_no_object_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, subtype: str | None
 ) -> None:
-    async with company(tmp_path, monkeypatch) as client:
+    async with sim_client(tmp_path, monkeypatch) as client:
         body = {} if subtype is None else subtype
         client.send({"type": "control_request", "request_id": "odd", "request": body})
         refused = await client.until(lambda line: line["type"] == "control_response")

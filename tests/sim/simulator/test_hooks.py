@@ -13,7 +13,7 @@ import pytest
 from pilothouse_sim.scenario import reply, tool
 from pilothouse_sim.simulator.hooks.outputs import Fired, Heard
 from pilothouse_sim.simulator.hooks.table import HookTable, matches
-from tests.support.sim.company import Message, company
+from tests.support.sim.client import Message, sim_client
 
 TOUCH = tool("Bash", command="touch made", description="Make it")
 LS = tool("Bash", command="ls", description="Look")
@@ -93,7 +93,7 @@ async def test_a_hook_lets_a_tool_run_without_a_question(
     # H3
     answers = {"hook_callback": said(PreToolUse=before("allow"))}
     scene = reply(TOUCH), reply("Made.")
-    async with company(tmp_path, monkeypatch, *scene, answers=answers) as client:
+    async with sim_client(tmp_path, monkeypatch, *scene, answers=answers) as client:
         await client.control("initialize", hooks=on("PreToolUse"))
         await client.ask("Make it.")
     assert client.requests("can_use_tool") == []
@@ -107,7 +107,7 @@ async def test_a_hook_denies_a_tool_and_the_model_reads_why(
     decision = before("deny", permissionDecisionReason="Not on a Sunday.")
     answers = {"hook_callback": said(PreToolUse=decision)}
     scene = reply(TOUCH), reply("Not made.")
-    async with company(tmp_path, monkeypatch, *scene, answers=answers) as client:
+    async with sim_client(tmp_path, monkeypatch, *scene, answers=answers) as client:
         await client.control("initialize", hooks=on("PreToolUse"))
         result = await client.ask("Make it.")
     assert client.results() == ["PreToolUse:Bash hook error: Not on a Sunday."]
@@ -121,7 +121,9 @@ async def test_a_hook_has_the_user_asked_about_what_is_always_allowed(
     # H3
     decision = before("ask", permissionDecisionReason="Really look?")
     answers = {"hook_callback": said(PreToolUse=decision), "can_use_tool": deny}
-    async with company(tmp_path, monkeypatch, reply(LS), reply("No."), answers=answers) as client:
+    async with sim_client(
+        tmp_path, monkeypatch, reply(LS), reply("No."), answers=answers
+    ) as client:
         await client.control("initialize", hooks=on("PreToolUse"))
         await client.ask("Look.")
     [asked] = client.requests("can_use_tool")
@@ -133,7 +135,7 @@ async def test_a_hook_that_does_not_answer_in_time_keeps_the_tool_from_running(
 ) -> None:
     # H4
     scene = reply(TOUCH), reply("Not made.")
-    async with company(tmp_path, monkeypatch, *scene) as client:
+    async with sim_client(tmp_path, monkeypatch, *scene) as client:
         await client.control("initialize", hooks=on("PreToolUse", timeout=0.05))
         await client.ask("Make it.")
     assert "control_cancel_request" in client.kinds()
@@ -147,7 +149,7 @@ async def test_a_hook_that_fails_is_told_of_and_decides_nothing(
     # H4
     answers = {"hook_callback": lambda _: OSError("It broke."), "can_use_tool": deny}
     scene = reply(TOUCH), reply("Not made.")
-    async with company(tmp_path, monkeypatch, *scene, answers=answers) as client:
+    async with sim_client(tmp_path, monkeypatch, *scene, answers=answers) as client:
         await client.control("initialize", hooks=on("PreToolUse"))
         await client.ask("Make it.")
     assert len(client.requests("can_use_tool")) == 1
@@ -160,7 +162,7 @@ async def test_a_deferred_call_ends_the_turn_and_is_in_the_result(
 ) -> None:
     answers = {"hook_callback": said(PreToolUse=before("defer"))}
     scene = reply(TOUCH), reply("Not reached.")
-    async with company(tmp_path, monkeypatch, *scene, answers=answers) as client:
+    async with sim_client(tmp_path, monkeypatch, *scene, answers=answers) as client:
         await client.control("initialize", hooks=on("PreToolUse"))
         result = await client.ask("Make it.")
     assert result["terminal_reason"] == "tool_deferred"
@@ -175,7 +177,7 @@ async def test_the_hook_and_the_user_are_asked_at_once_and_the_first_counts(
     output = {"hookEventName": "PermissionRequest", "decision": {"behavior": "allow"}}
     answers = {"hook_callback": said(PermissionRequest={"hookSpecificOutput": output})}
     scene = reply(TOUCH), reply("Made.")
-    async with company(tmp_path, monkeypatch, *scene, answers=answers) as client:
+    async with sim_client(tmp_path, monkeypatch, *scene, answers=answers) as client:
         await client.control("initialize", hooks=on("PermissionRequest"))
         await client.ask("Make it.")
     assert len(client.requests("can_use_tool")) == 1
@@ -188,7 +190,7 @@ async def test_a_prompt_that_a_hook_blocks_never_reaches_the_model(
 ) -> None:
     # H6
     answers = {"hook_callback": said(UserPromptSubmit={"decision": "block", "reason": "No."})}
-    async with company(tmp_path, monkeypatch, reply("Hello."), answers=answers) as client:
+    async with sim_client(tmp_path, monkeypatch, reply("Hello."), answers=answers) as client:
         await client.control("initialize", hooks=on("UserPromptSubmit"))
         result = await client.ask("Say hello.")
     words = "UserPromptSubmit operation blocked by hook:\nNo.\n\nOriginal prompt: Say hello."
@@ -206,7 +208,7 @@ async def test_a_stop_hook_sends_the_model_back_to_work(
 
     scene = reply("First."), reply("Second.")
     answers = {"hook_callback": once}
-    async with company(tmp_path, monkeypatch, *scene, answers=answers) as client:
+    async with sim_client(tmp_path, monkeypatch, *scene, answers=answers) as client:
         await client.control("initialize", hooks=on("Stop"))
         result = await client.ask("Go.")
     assert result["result"] == "Second."
@@ -219,7 +221,7 @@ async def test_a_hook_ends_the_turn_after_the_tool(
 ) -> None:
     answers = {"hook_callback": said(PostToolUse={"continue": False})}
     scene = reply("Looking.", LS), reply("Not reached.")
-    async with company(tmp_path, monkeypatch, *scene, answers=answers) as client:
+    async with sim_client(tmp_path, monkeypatch, *scene, answers=answers) as client:
         await client.control("initialize", hooks=on("PostToolUse", "PostToolBatch", "Stop"))
         result = await client.ask("Look.")
     assert (result["terminal_reason"], result["result"]) == ("hook_stopped", "")
@@ -230,7 +232,7 @@ async def test_an_interrupt_withdraws_the_hook_that_is_waited_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # B14
-    async with company(tmp_path, monkeypatch, reply(TOUCH)) as client:
+    async with sim_client(tmp_path, monkeypatch, reply(TOUCH)) as client:
         await client.control("initialize", hooks=on("PreToolUse"))
         asking = asyncio.create_task(client.ask("Make it."))
         await client.until(lambda _: client.hooks() == ["PreToolUse"])
@@ -249,7 +251,7 @@ async def test_a_command_is_told_on_stdin_and_objects_with_2(
     command = "cat > told.json; echo 'Not here.' >&2; exit 2"
     flags = (commands(PreToolUse=command), "--include-hook-events")
     scene = reply(TOUCH), reply("Not made.")
-    async with company(tmp_path, monkeypatch, *scene, flags=flags) as client:
+    async with sim_client(tmp_path, monkeypatch, *scene, flags=flags) as client:
         await client.ask("Make it.")
     told = json.loads((tmp_path / "project" / "told.json").read_text())
     assert (told["hook_event_name"], told["tool_name"]) == ("PreToolUse", "Bash")
@@ -261,7 +263,7 @@ async def test_a_command_is_told_on_stdin_and_objects_with_2(
 async def test_a_command_decides_with_json(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     flags = (commands(PreToolUse=f"echo '{json.dumps(before('allow'))}'"),)
     scene = reply(TOUCH), reply("Made.")
-    async with company(tmp_path, monkeypatch, *scene, flags=flags) as client:
+    async with sim_client(tmp_path, monkeypatch, *scene, flags=flags) as client:
         await client.ask("Make it.")
     assert client.requests("can_use_tool") == []
     assert (tmp_path / "project" / "made").exists()
@@ -271,7 +273,7 @@ async def test_commands_at_the_start_and_the_end_of_a_session_are_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flags = (commands(SessionStart="echo begun", SessionEnd="touch ended"),)
-    async with company(tmp_path, monkeypatch, reply("Hello."), flags=flags) as client:
+    async with sim_client(tmp_path, monkeypatch, reply("Hello."), flags=flags) as client:
         await client.ask("Say hello.")
     assert client.kinds()[:2] == ["system/hook_started", "system/hook_response"]
     assert (tmp_path / "project" / "ended").exists()

@@ -15,7 +15,7 @@ import pytest
 from pilothouse_sim.scenario import ToolCall, reply, tool
 from pilothouse_sim.simulator.mcp.results import Reader
 from pilothouse_sim.simulator.tools.base import ToolFailure
-from tests.support.sim.company import Message, company
+from tests.support.sim.client import Message, sim_client
 
 PIXEL = "iVBORw0KGgo="
 CLERK = """
@@ -100,7 +100,9 @@ async def test_a_server_in_the_client_is_greeted_and_its_tool_is_called(
 ) -> None:
     # H8
     answers = {"mcp_message": calc({"content": words("5")}), "can_use_tool": allow}
-    async with company(tmp_path, monkeypatch, reply(ADD), reply("5."), answers=answers) as client:
+    async with sim_client(
+        tmp_path, monkeypatch, reply(ADD), reply("5."), answers=answers
+    ) as client:
         await client.control("initialize", sdkMcpServers=["calc"])
         await client.ask("Add.")
     steps = ["initialize", "notifications/initialized", "tools/list", "tools/call"]
@@ -118,7 +120,7 @@ async def test_the_first_message_to_a_server_comes_before_the_answer_to_initiali
 ) -> None:
     # H8
     answers = {"mcp_message": calc({})}
-    async with company(tmp_path, monkeypatch, answers=answers) as client:
+    async with sim_client(tmp_path, monkeypatch, answers=answers) as client:
         await client.control("initialize", sdkMcpServers=["calc"])
         kinds = client.kinds()
         await client.until(lambda _: "tools/list" in methods(client))
@@ -130,7 +132,9 @@ async def test_a_question_about_a_tool_names_its_server(
 ) -> None:
     # B1
     answers = {"mcp_message": calc({"content": []}), "can_use_tool": allow}
-    async with company(tmp_path, monkeypatch, reply(ADD), reply("5."), answers=answers) as client:
+    async with sim_client(
+        tmp_path, monkeypatch, reply(ADD), reply("5."), answers=answers
+    ) as client:
         await client.control("initialize", sdkMcpServers=["calc"])
         await client.ask("Add.")
     [asked] = client.requests("can_use_tool")
@@ -145,7 +149,7 @@ async def test_an_interrupt_tells_the_server_and_withdraws_nothing(
 ) -> None:
     # H13
     answers = {"mcp_message": calc(None), "can_use_tool": allow}
-    async with company(tmp_path, monkeypatch, reply(ADD), answers=answers) as client:
+    async with sim_client(tmp_path, monkeypatch, reply(ADD), answers=answers) as client:
         await client.control("initialize", sdkMcpServers=["calc"])
         asking = asyncio.create_task(client.ask("Add."))
         await client.until(lambda _: "tools/call" in methods(client))
@@ -160,7 +164,7 @@ async def test_servers_are_turned_off_and_on(
 ) -> None:
     # C10
     answers = {"mcp_message": calc({})}
-    async with company(tmp_path, monkeypatch, reply("Hello."), answers=answers) as client:
+    async with sim_client(tmp_path, monkeypatch, reply("Hello."), answers=answers) as client:
         await client.control("initialize", sdkMcpServers=["calc"])
         await client.ask("Say hello.")
         await client.control("mcp_toggle", serverName="calc", enabled=False)
@@ -187,7 +191,7 @@ async def test_a_server_that_is_a_process_is_started_and_ended(
         reply("Done."),
     )
     answers = {"can_use_tool": allow}
-    async with company(tmp_path, monkeypatch, *scene, flags=flags, answers=answers) as client:
+    async with sim_client(tmp_path, monkeypatch, *scene, flags=flags, answers=answers) as client:
         await client.ask("Shout.")
     assert client.results() == [words("HEY"), "Connection closed", words("AGAIN")]
     last = int((tmp_path / "project" / "pid").read_text())
@@ -199,7 +203,7 @@ async def test_a_server_that_cannot_be_started_has_failed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     flags = (clerk(tmp_path, command="/no/such/command"),)
-    async with company(tmp_path, monkeypatch, reply("Hello."), flags=flags) as client:
+    async with sim_client(tmp_path, monkeypatch, reply("Hello."), flags=flags) as client:
         await client.ask("Say hello.")
         status = await client.control("mcp_status")
     [entry] = status["response"]["mcpServers"]
@@ -211,7 +215,7 @@ async def test_a_server_behind_the_network_has_failed(
 ) -> None:
     entry = {"type": "http", "url": "http://127.0.0.1:9/mcp"}
     flags = (f"--mcp-config={json.dumps({'mcpServers': {'web': entry}})}",)
-    async with company(tmp_path, monkeypatch, reply("Hello."), flags=flags) as client:
+    async with sim_client(tmp_path, monkeypatch, reply("Hello."), flags=flags) as client:
         await client.ask("Say hello.")
         status = await client.control("mcp_status")
     assert status["response"]["mcpServers"][0]["status"] == "failed"
@@ -235,7 +239,7 @@ async def test_what_a_server_asks_the_user_is_answered_by_the_client(
         event: [{"hookCallbackIds": [event]}]
         for event in ("Elicitation", "ElicitationResult", "Notification")
     }
-    async with company(tmp_path, monkeypatch, *scene, flags=flags, answers=answers) as client:
+    async with sim_client(tmp_path, monkeypatch, *scene, flags=flags, answers=answers) as client:
         await client.control("initialize", hooks=hooks)
         await client.ask("Sign it.")
     [asked] = client.requests("elicitation")

@@ -19,7 +19,7 @@ from pilothouse_sim.executables import simulator_executable
 from pilothouse_sim.real_cli import environment
 from pilothouse_sim.scenario import Scenario, gate, reply, save
 from pilothouse_sim.simulator.faults import GARBAGE, LONG_LINE
-from tests.support.sim.company import FLAGS
+from tests.support.sim.client import FLAGS
 
 DEADLINE = 60.0
 PROMPT = {"type": "user", "message": {"role": "user", "content": "Hello."}}

@@ -9,7 +9,7 @@ import pytest
 
 from pilothouse_sim.scenario import reply
 from pilothouse_sim.simulator.prompts import as_sent, words_of
-from tests.support.sim.company import company
+from tests.support.sim.client import sim_client
 
 
 @pytest.mark.parametrize(
@@ -35,5 +35,5 @@ def test_messages_of_another_shape_are_sent_as_one_all_the_same() -> None:
 async def test_a_prompt_of_another_shape_is_answered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: Any
 ) -> None:
-    async with company(tmp_path, monkeypatch, reply("Pardon?")) as client:
+    async with sim_client(tmp_path, monkeypatch, reply("Pardon?")) as client:
         assert (await client.ask(content))["result"] == "Pardon?"

@@ -13,7 +13,7 @@ from pilothouse_sim.simulator.flags import BadFlag, parse
 from pilothouse_sim.simulator.resume import messages, read
 from tests.support.raw_cli import RawProcess
 from tests.support.real.desk import CACHE, NEWEST
-from tests.support.sim.company import FLAGS
+from tests.support.sim.client import FLAGS
 from tests.support.sim.home import FIRST, SECOND, Home, script, words
 
 TRUE = tool("Bash", command="true", description="Do it")

@@ -18,7 +18,7 @@ from pilothouse_sim.simulator.flags import BadFlag
 from pilothouse_sim.simulator.sdk_url import DIALECTS, Dialect, SdkUrlEnd, choose
 from pilothouse_sim.simulator.sdk_url.dialect import Backoff
 from pilothouse_sim.simulator.sdk_url.poster import post_url
-from tests.support.sim.harbour import CUT, Harbour, Message, Visit
+from tests.support.sim.sdk_url_server import CUT, Message, SdkUrlServer, Visit
 from tests.support.waiting import DEADLINE
 
 TOKEN = {"CLAUDE_CODE_SESSION_ACCESS_TOKEN": "the-token"}
@@ -136,8 +136,8 @@ async def played(
 
 
 @pytest.fixture
-async def harbour() -> AsyncIterator[Harbour]:
-    async with Harbour() as harbour:
+async def harbour() -> AsyncIterator[SdkUrlServer]:
+    async with SdkUrlServer() as harbour:
         yield harbour
 
 
@@ -160,7 +160,7 @@ ASK: Message = {
 }
 
 
-async def met(harbour: Harbour, sim: Played, number: int) -> Visit:
+async def met(harbour: SdkUrlServer, sim: Played, number: int) -> Visit:
     """The visit of this number, once both sides know that it is open."""
     visit = await harbour.visit(number)
     visit.send(b"hello\n")
@@ -168,12 +168,12 @@ async def met(harbour: Harbour, sim: Played, number: int) -> Visit:
     return visit
 
 
-async def comes(harbour: Harbour, visit: Visit, *uuids: str | None) -> None:
+async def comes(harbour: SdkUrlServer, visit: Visit, *uuids: str | None) -> None:
     await harbour.until(lambda: len(visit.texts) >= len(uuids))
     assert visit.uuids == list(uuids)
 
 
-def posted(harbour: Harbour) -> list[list[str]]:
+def posted(harbour: SdkUrlServer) -> list[list[str]]:
     return [[event["uuid"] for event in post.events] for post in harbour.posts]
 
 
@@ -237,7 +237,7 @@ async def test_a_machine_without_websockets_is_told_what_is_missing(
 # Dialling
 
 
-async def test_the_dial_carries_the_token_and_the_runners_version(harbour: Harbour) -> None:
+async def test_the_dial_carries_the_token_and_the_runners_version(harbour: SdkUrlServer) -> None:
     environment = TOKEN | {"CLAUDE_CODE_ENVIRONMENT_RUNNER_VERSION": "runner-9"}
     async with played(harbour.url, environment):
         visit = await harbour.visit(1)
@@ -255,7 +255,7 @@ async def test_the_dial_carries_the_token_and_the_runners_version(harbour: Harbo
     ids=["the pipe's", "the environment's first"],
 )
 async def test_the_token_may_come_through_a_file_descriptor(
-    harbour: Harbour, extra: dict[str, str], expected: str
+    harbour: SdkUrlServer, extra: dict[str, str], expected: str
 ) -> None:
     reading, writing = os.pipe()
     os.write(writing, b"from-the-pipe\n")
@@ -271,14 +271,14 @@ async def test_the_token_may_come_through_a_file_descriptor(
 
 @pytest.mark.parametrize("number", ["", "none", "-1", "65000"])
 async def test_without_a_readable_token_there_is_no_authorization(
-    harbour: Harbour, number: str
+    harbour: SdkUrlServer, number: str
 ) -> None:
     async with played(harbour.url, {"CLAUDE_CODE_WEBSOCKET_AUTH_FILE_DESCRIPTOR": number}):
         visit = await harbour.visit(1)
     assert "Authorization" not in visit.headers
 
 
-async def test_a_token_that_was_replaced_counts_at_the_next_dial(harbour: Harbour) -> None:
+async def test_a_token_that_was_replaced_counts_at_the_next_dial(harbour: SdkUrlServer) -> None:
     environment = dict(TOKEN)
     async with played(harbour.url, environment) as sim:
         first = await harbour.visit(1)
@@ -327,7 +327,7 @@ async def test_a_secure_server_is_dialled_and_posted_to_if_its_certificate_is_tr
     tmp_path: Path,
 ) -> None:
     trusted, context = self_signed(tmp_path)
-    harbour = Harbour()
+    harbour = SdkUrlServer()
     await harbour.open(ssl=context)
     try:
         async with played(harbour.url, HYBRID | {"NODE_EXTRA_CA_CERTS": str(trusted)}) as sim:
@@ -342,7 +342,9 @@ async def test_a_secure_server_is_dialled_and_posted_to_if_its_certificate_is_tr
 # Frames
 
 
-async def test_every_line_is_a_text_frame_of_its_own_with_its_newline(harbour: Harbour) -> None:
+async def test_every_line_is_a_text_frame_of_its_own_with_its_newline(
+    harbour: SdkUrlServer,
+) -> None:
     async with played(harbour.url) as sim:
         visit = await met(harbour, sim, 1)
         sim.write(said(1), ASK)
@@ -352,7 +354,7 @@ async def test_every_line_is_a_text_frame_of_its_own_with_its_newline(harbour: H
     assert visit.texts == [line(message) for message in sent]
 
 
-async def test_incoming_frames_are_bytes_of_one_stream(harbour: Harbour) -> None:
+async def test_incoming_frames_are_bytes_of_one_stream(harbour: SdkUrlServer) -> None:
     async with played(harbour.url) as sim:
         visit = await harbour.visit(1)
         visit.send(b'{"a":1}\n{"b":2}\n{"c"')
@@ -361,7 +363,9 @@ async def test_incoming_frames_are_bytes_of_one_stream(harbour: Harbour) -> None
         await sim.ear.hears(b'{"a":1}\n{"b":2}\n{"c":3}\n')
 
 
-async def test_a_request_right_behind_the_servers_handshake_is_answered(harbour: Harbour) -> None:
+async def test_a_request_right_behind_the_servers_handshake_is_answered(
+    harbour: SdkUrlServer,
+) -> None:
     class Answering(Ear):
         def data_received(self, data: bytes) -> None:
             super().data_received(data)
@@ -376,7 +380,7 @@ async def test_a_request_right_behind_the_servers_handshake_is_answered(harbour:
     assert visit.messages == [{"type": "control_response"}]
 
 
-async def test_pings_and_keep_alive_go_out_in_their_time(harbour: Harbour) -> None:
+async def test_pings_and_keep_alive_go_out_in_their_time(harbour: SdkUrlServer) -> None:
     async with played(harbour.url) as sim:
         visit = await harbour.visit(1)
         for number in (1, 2):
@@ -388,7 +392,7 @@ async def test_pings_and_keep_alive_go_out_in_their_time(harbour: Harbour) -> No
 
 
 async def test_an_unanswered_ping_ends_the_connection_and_leads_to_a_new_one(
-    harbour: Harbour,
+    harbour: SdkUrlServer,
 ) -> None:
     async with played(harbour.url) as sim:
         visit = await harbour.visit(1)
@@ -403,7 +407,7 @@ async def test_an_unanswered_ping_ends_the_connection_and_leads_to_a_new_one(
     assert visit.close_codes == [1000]
 
 
-async def test_the_older_dialect_sends_nothing_of_its_own_accord(harbour: Harbour) -> None:
+async def test_the_older_dialect_sends_nothing_of_its_own_accord(harbour: SdkUrlServer) -> None:
     async with played(harbour.url, dialect=OLD) as sim:
         await met(harbour, sim, 1)
         assert sim.clock.is_forgotten
@@ -414,7 +418,7 @@ async def test_the_older_dialect_sends_nothing_of_its_own_accord(harbour: Harbou
 
 @pytest.mark.parametrize("code", [1000, 1001, 1008, 4000])
 async def test_after_a_close_it_comes_again_with_everything_it_said(
-    harbour: Harbour, code: int
+    harbour: SdkUrlServer, code: int
 ) -> None:
     async with played(harbour.url) as sim:
         first = await met(harbour, sim, 1)
@@ -430,7 +434,7 @@ async def test_after_a_close_it_comes_again_with_everything_it_said(
     assert sim.ear.ends == 0
 
 
-async def test_what_is_said_while_away_is_replayed_if_it_has_a_uuid(harbour: Harbour) -> None:
+async def test_what_is_said_while_away_is_replayed_if_it_has_a_uuid(harbour: SdkUrlServer) -> None:
     async with played(harbour.url) as sim:
         first = await met(harbour, sim, 1)
         first.cut()
@@ -442,7 +446,7 @@ async def test_what_is_said_while_away_is_replayed_if_it_has_a_uuid(harbour: Har
         await comes(harbour, second, "uuid-1", "uuid-2")
 
 
-async def test_a_permission_request_is_not_replayed(harbour: Harbour) -> None:
+async def test_a_permission_request_is_not_replayed(harbour: SdkUrlServer) -> None:
     async with played(harbour.url) as sim:
         first = await met(harbour, sim, 1)
         sim.write(said(1), ASK)
@@ -454,7 +458,7 @@ async def test_a_permission_request_is_not_replayed(harbour: Harbour) -> None:
         await comes(harbour, second, "uuid-1", "uuid-2")
 
 
-async def test_the_last_thousand_messages_are_replayed(harbour: Harbour) -> None:
+async def test_the_last_thousand_messages_are_replayed(harbour: SdkUrlServer) -> None:
     async with played(harbour.url) as sim:
         first = await met(harbour, sim, 1)
         sim.write(*(said(number) for number in range(1500)))
@@ -464,7 +468,7 @@ async def test_the_last_thousand_messages_are_replayed(harbour: Harbour) -> None
         await comes(harbour, await harbour.visit(2), *(f"uuid-{n}" for n in range(500, 1500)))
 
 
-async def test_the_older_dialect_replays_nothing(harbour: Harbour) -> None:
+async def test_the_older_dialect_replays_nothing(harbour: SdkUrlServer) -> None:
     async with played(harbour.url, dialect=OLD) as sim:
         first = await met(harbour, sim, 1)
         sim.write(said(1))
@@ -477,7 +481,7 @@ async def test_the_older_dialect_replays_nothing(harbour: Harbour) -> None:
         await comes(harbour, second, "uuid-2")
 
 
-async def test_a_server_that_hangs_up_is_dialled_with_growing_delays(harbour: Harbour) -> None:
+async def test_a_server_that_hangs_up_is_dialled_with_growing_delays(harbour: SdkUrlServer) -> None:
     harbour.refusals = [CUT] * 3
     async with played(harbour.url, chance=1.0) as sim:
         for delay in (1.25, 2.5, 5):
@@ -490,7 +494,7 @@ async def test_a_server_that_hangs_up_is_dialled_with_growing_delays(harbour: Ha
 
 
 async def test_nobody_listening_is_given_up_after_ten_minutes() -> None:
-    async with Harbour() as harbour:
+    async with SdkUrlServer() as harbour:
         pass
     async with played(harbour.url) as sim:
         for delay in (1, 2, 4, 8, 16, *[30] * 19):
@@ -499,7 +503,7 @@ async def test_nobody_listening_is_given_up_after_ten_minutes() -> None:
         assert sim.clock.time == pytest.approx(601)
 
 
-async def test_the_older_dialect_gives_up_after_two_dials(harbour: Harbour) -> None:
+async def test_the_older_dialect_gives_up_after_two_dials(harbour: SdkUrlServer) -> None:
     harbour.refusals = [503, CUT]
     async with played(harbour.url, dialect=OLD) as sim:
         await sim.clock.elapse(2)
@@ -508,7 +512,7 @@ async def test_the_older_dialect_gives_up_after_two_dials(harbour: Harbour) -> N
 
 
 @pytest.mark.parametrize("code", [1002, 4001, 4003])
-async def test_some_close_codes_are_final(harbour: Harbour, code: int) -> None:
+async def test_some_close_codes_are_final(harbour: SdkUrlServer, code: int) -> None:
     async with played(harbour.url) as sim:
         visit = await harbour.visit(1)
         visit.close(code)
@@ -517,7 +521,7 @@ async def test_some_close_codes_are_final(harbour: Harbour, code: int) -> None:
     assert harbour.dials == 1
 
 
-async def test_no_close_code_is_final_to_the_older_dialect(harbour: Harbour) -> None:
+async def test_no_close_code_is_final_to_the_older_dialect(harbour: SdkUrlServer) -> None:
     async with played(harbour.url, dialect=OLD) as sim:
         (await harbour.visit(1)).close(4001)
         await sim.clock.elapse(1)
@@ -525,7 +529,7 @@ async def test_no_close_code_is_final_to_the_older_dialect(harbour: Harbour) -> 
 
 
 @pytest.mark.parametrize("status", [302, 401, 403, 404, 503])
-async def test_any_http_answer_but_101_is_final(harbour: Harbour, status: int) -> None:
+async def test_any_http_answer_but_101_is_final(harbour: SdkUrlServer, status: int) -> None:
     harbour.refusals = [status]
     async with played(harbour.url) as sim:
         await sim.ear.hears_the_end()
@@ -535,7 +539,7 @@ async def test_any_http_answer_but_101_is_final(harbour: Harbour, status: int) -
 # Closing
 
 
-async def test_closing_lets_everything_through_and_says_goodbye(harbour: Harbour) -> None:
+async def test_closing_lets_everything_through_and_says_goodbye(harbour: SdkUrlServer) -> None:
     async with played(harbour.url) as sim:
         visit = await met(harbour, sim, 1)
         sim.write(*(said(number) for number in range(5000)))
@@ -546,7 +550,7 @@ async def test_closing_lets_everything_through_and_says_goodbye(harbour: Harbour
     assert sim.ear.ends == 0
 
 
-async def test_closing_while_away_waits_for_nothing(harbour: Harbour) -> None:
+async def test_closing_while_away_waits_for_nothing(harbour: SdkUrlServer) -> None:
     async with played(harbour.url) as sim:
         first = await met(harbour, sim, 1)
         first.cut()
@@ -574,7 +578,7 @@ def test_where_the_posts_go_follows_from_the_url(url: str, expected: str) -> Non
 
 @pytest.mark.parametrize("value", ["1", "true", "YES", " on "])
 async def test_the_hybrid_way_posts_what_it_says_and_reads_the_socket(
-    harbour: Harbour, value: str
+    harbour: SdkUrlServer, value: str
 ) -> None:
     environment = TOKEN | {"CLAUDE_CODE_POST_FOR_SESSION_INGRESS_V2": value}
     async with played(harbour.url, environment) as sim:
@@ -593,7 +597,7 @@ async def test_the_hybrid_way_posts_what_it_says_and_reads_the_socket(
 
 
 @pytest.mark.parametrize("value", ["", "0", "false", "2"])
-async def test_other_values_leave_the_socket_its_work(harbour: Harbour, value: str) -> None:
+async def test_other_values_leave_the_socket_its_work(harbour: SdkUrlServer, value: str) -> None:
     environment = TOKEN | {"CLAUDE_CODE_POST_FOR_SESSION_INGRESS_V2": value}
     async with played(harbour.url, environment) as sim:
         visit = await met(harbour, sim, 1)
@@ -602,7 +606,7 @@ async def test_other_values_leave_the_socket_its_work(harbour: Harbour, value: s
 
 
 async def test_stream_events_wait_for_the_next_message_and_share_its_post(
-    harbour: Harbour,
+    harbour: SdkUrlServer,
 ) -> None:
     async with played(harbour.url, HYBRID) as sim:
         sim.write(delta(1), delta(2), said(3), delta(4), said(5))
@@ -610,7 +614,7 @@ async def test_stream_events_wait_for_the_next_message_and_share_its_post(
     assert posted(harbour) == [["uuid-1", "uuid-2", "uuid-3"], ["uuid-4", "uuid-5"]]
 
 
-async def test_stream_events_wait_a_tenth_of_a_second_at_most(harbour: Harbour) -> None:
+async def test_stream_events_wait_a_tenth_of_a_second_at_most(harbour: SdkUrlServer) -> None:
     async with played(harbour.url, HYBRID) as sim:
         sim.write(delta(1), delta(2))
         await sim.clock.elapse(0.1)
@@ -621,7 +625,7 @@ async def test_stream_events_wait_a_tenth_of_a_second_at_most(harbour: Harbour) 
     assert posted(harbour) == [["uuid-1", "uuid-2"], ["uuid-3"]]
 
 
-async def test_one_post_at_a_time_with_five_hundred_events_at_most(harbour: Harbour) -> None:
+async def test_one_post_at_a_time_with_five_hundred_events_at_most(harbour: SdkUrlServer) -> None:
     async with played(harbour.url, HYBRID) as sim:
         harbour.holding.clear()
         sim.write(delta(0))
@@ -638,7 +642,9 @@ async def test_one_post_at_a_time_with_five_hundred_events_at_most(harbour: Harb
     ]
 
 
-async def test_a_failed_post_is_repeated_with_growing_delays_and_chance(harbour: Harbour) -> None:
+async def test_a_failed_post_is_repeated_with_growing_delays_and_chance(
+    harbour: SdkUrlServer,
+) -> None:
     harbour.statuses = [500, CUT, 429, 503, 500, 500, *[500] * 6]
     async with played(harbour.url, HYBRID, chance=0.25) as sim:
         sim.write(said(1), said(2))
@@ -648,7 +654,7 @@ async def test_a_failed_post_is_repeated_with_growing_delays_and_chance(harbour:
     assert posted(harbour) == [["uuid-1"]] * 13 + [["uuid-2"]]
 
 
-async def test_a_post_without_an_answer_is_repeated(harbour: Harbour) -> None:
+async def test_a_post_without_an_answer_is_repeated(harbour: SdkUrlServer) -> None:
     harbour.holding.clear()
     async with played(harbour.url, HYBRID, chance=0.0) as sim:
         sim.write(said(1))
@@ -660,7 +666,7 @@ async def test_a_post_without_an_answer_is_repeated(harbour: Harbour) -> None:
     assert posted(harbour) == [["uuid-1"]] * 2
 
 
-async def test_events_that_are_refused_for_good_are_dropped(harbour: Harbour) -> None:
+async def test_events_that_are_refused_for_good_are_dropped(harbour: SdkUrlServer) -> None:
     harbour.statuses = [400, 404, 401]
     async with played(harbour.url, HYBRID) as sim:
         sim.write(*(said(number) for number in range(1, 5)))
@@ -668,7 +674,9 @@ async def test_events_that_are_refused_for_good_are_dropped(harbour: Harbour) ->
     assert posted(harbour) == [["uuid-1"], ["uuid-2"], ["uuid-3"], ["uuid-4"]]
 
 
-async def test_the_older_dialect_posts_one_by_one_and_tries_ten_times(harbour: Harbour) -> None:
+async def test_the_older_dialect_posts_one_by_one_and_tries_ten_times(
+    harbour: SdkUrlServer,
+) -> None:
     harbour.statuses = [500] * 10
     async with played(harbour.url, HYBRID, dialect=OLD, chance=0.9) as sim:
         sim.write(delta(1), delta(2))
@@ -678,7 +686,7 @@ async def test_the_older_dialect_posts_one_by_one_and_tries_ten_times(harbour: H
     assert posted(harbour) == [["uuid-1"]] * 10 + [["uuid-2"]]
 
 
-async def test_without_a_token_nothing_is_posted(harbour: Harbour) -> None:
+async def test_without_a_token_nothing_is_posted(harbour: SdkUrlServer) -> None:
     async with played(harbour.url, {"CLAUDE_CODE_POST_FOR_SESSION_INGRESS_V2": "1"}) as sim:
         visit = await met(harbour, sim, 1)
         sim.write(said(1))
@@ -688,7 +696,7 @@ async def test_without_a_token_nothing_is_posted(harbour: Harbour) -> None:
     assert visit.texts == []
 
 
-async def test_a_reconnect_of_the_hybrid_way_replays_nothing(harbour: Harbour) -> None:
+async def test_a_reconnect_of_the_hybrid_way_replays_nothing(harbour: SdkUrlServer) -> None:
     async with played(harbour.url, HYBRID) as sim:
         first = await harbour.visit(1)
         sim.write(said(1))
@@ -702,7 +710,7 @@ async def test_a_reconnect_of_the_hybrid_way_replays_nothing(harbour: Harbour) -
     assert second.texts == [b'{"type":"keep_alive"}\n']
 
 
-async def test_closing_posts_what_was_said(harbour: Harbour) -> None:
+async def test_closing_posts_what_was_said(harbour: SdkUrlServer) -> None:
     async with played(harbour.url, HYBRID) as sim:
         visit = await harbour.visit(1)
         visit.close(4001)
@@ -711,7 +719,7 @@ async def test_closing_posts_what_was_said(harbour: Harbour) -> None:
     assert posted(harbour) == [["uuid-1"], ["uuid-2"]]
 
 
-async def test_closing_does_not_wait_for_ever_for_posts(harbour: Harbour) -> None:
+async def test_closing_does_not_wait_for_ever_for_posts(harbour: SdkUrlServer) -> None:
     harbour.holding.clear()
     async with played(harbour.url, HYBRID) as sim:
         sim.write(said(1), said(2))

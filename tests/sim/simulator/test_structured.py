@@ -10,7 +10,7 @@ import pytest
 
 from pilothouse_sim.scenario import ToolCall, reply
 from pilothouse_sim.simulator.json_schema import BadSchema, misfits, read_schema
-from tests.support.sim.company import company
+from tests.support.sim.client import sim_client
 
 SCHEMA = {
     "type": "object",
@@ -103,7 +103,7 @@ async def test_the_answer_is_in_the_result_and_the_model_is_not_asked_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # E5
-    async with company(tmp_path, monkeypatch, reply(shaped(answer="42"))) as client:
+    async with sim_client(tmp_path, monkeypatch, reply(shaped(answer="42"))) as client:
         await client.control("initialize", jsonSchema=SCHEMA)
         result = await client.ask("What is the answer?")
     assert result["structured_output"] == {"answer": "42"}
@@ -115,7 +115,7 @@ async def test_the_model_may_try_again(tmp_path: Path, monkeypatch: pytest.Monke
     # E5
     flag = f"--json-schema={json.dumps(SCHEMA)}"
     replies = reply(shaped(size=0)), reply(shaped(answer="42"))
-    async with company(tmp_path, monkeypatch, *replies, flags=(flag,)) as client:
+    async with sim_client(tmp_path, monkeypatch, *replies, flags=(flag,)) as client:
         result = await client.ask("What is the answer?")
     wrong = "root: must have required property 'answer', /size: must be >= 1"
     assert client.results()[0] == f"Output does not match required schema: {wrong}"
@@ -128,7 +128,7 @@ async def test_five_wrong_answers_end_the_turn(
     # E5
     replies = [reply(shaped(size=0)) for _ in range(6)]
     flag = f"--json-schema={json.dumps(SCHEMA)}"
-    async with company(tmp_path, monkeypatch, *replies, flags=(flag,)) as client:
+    async with sim_client(tmp_path, monkeypatch, *replies, flags=(flag,)) as client:
         result = await client.ask("What is the answer?")
     assert len(client.results()) == 5
     assert result["subtype"] == "error_max_structured_output_retries"
@@ -141,7 +141,7 @@ async def test_a_model_that_gives_no_answer_is_reminded_once(
     # E5
     replies = [reply("Forty-two.") for _ in range(3)]
     flag = f"--json-schema={json.dumps(SCHEMA)}"
-    async with company(tmp_path, monkeypatch, *replies, flags=(flag,)) as client:
+    async with sim_client(tmp_path, monkeypatch, *replies, flags=(flag,)) as client:
         result = await client.ask("What is the answer?")
     assert sum(line.get("isSynthetic", False) for line in client.lines) == 1
     assert result["result"] == "Forty-two."

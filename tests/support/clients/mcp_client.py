@@ -32,7 +32,7 @@ class ToolFailed(AssertionError):
     """A tool answered with an error, and the test did not expect one."""
 
 
-class Person:
+class FormFiller:
     """Sits at the client, and fills in the forms that it shows."""
 
     def __init__(self) -> None:
@@ -75,10 +75,10 @@ class Person:
             self._changed.notify_all()
 
 
-class Peer:
+class ConnectedClient:
     """A client that is connected; with a person where it can show forms."""
 
-    def __init__(self, client: Client, person: Person | None) -> None:
+    def __init__(self, client: Client, person: FormFiller | None) -> None:
         self.client = client
         self.person = person
 
@@ -119,7 +119,7 @@ class Peer:
         assert question["type"] == type_
         await self.call("claude_respond", sessionId=session_id, id=question["id"], answers=[answer])
 
-    async def _fill_in(self, person: Person, name: str, answer: str) -> None:
+    async def _fill_in(self, person: FormFiller, name: str, answer: str) -> None:
         # In the later era a form is shown only while a call waits.
         if not self.is_modern:
             await person.shown(person.left + 1)
@@ -147,9 +147,9 @@ class Peer:
 @asynccontextmanager
 async def connected(
     machine: Machine, *, mode: str = "auto", elicits: bool = False
-) -> AsyncIterator[Peer]:
+) -> AsyncIterator[ConnectedClient]:
     """The official client over the standard streams of a process that it starts itself."""
-    person = Person() if elicits else None
+    person = FormFiller() if elicits else None
     program, *arguments = COMMAND
     server = StdioServerParameters(
         command=program, args=arguments, env=machine.env, cwd=machine.folder
@@ -161,7 +161,7 @@ async def connected(
             elicitation_callback=person.fill if person else None,
         )
         async with held(client):
-            yield Peer(client, person)
+            yield ConnectedClient(client, person)
 
 
 @asynccontextmanager

@@ -56,7 +56,7 @@ class Hearer:
         self.gone.set()
 
 
-class Caller:
+class DiallingPeer:
     """One connection of the CLI's, from its own side."""
 
     def __init__(self, cli: SdkUrlTransport, **headers: str) -> None:

@@ -24,7 +24,7 @@ class Disk:
         return Carried(self.received, self.sent, [*self.outgoing.values()])
 
 
-class Book:
+class RecordedLedger:
     """The ledger and the receiver of a run: what it is told is on the disk once it is committed."""
 
     def __init__(self, disk: Disk | None = None, *, by_hand: bool = False) -> None:

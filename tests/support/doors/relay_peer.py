@@ -17,7 +17,7 @@ SESSION = "a-session"
 RUN = "a-run"
 
 
-class Peer:
+class RelayPeer:
     """Says what a test wants said, and hears what the door says."""
 
     def __init__(self) -> None:
@@ -78,9 +78,9 @@ class Peer:
 
 
 @asynccontextmanager
-async def visit(transport: RelayTransport) -> AsyncIterator[Peer]:
+async def visit(transport: RelayTransport) -> AsyncIterator[RelayPeer]:
     """A connection to this transport, which the peer leaves at the end."""
-    peer = Peer()
+    peer = RelayPeer()
     visit = asyncio.ensure_future(transport.visited(peer.socket()))
     try:
         yield peer

@@ -17,7 +17,7 @@ from tests.support.waiting import DEADLINE
 Heard = TypeVar("Heard")
 
 
-class Told:
+class Notices:
     """What the runners' owner was told."""
 
     def __init__(self, runners: Runners) -> None:
@@ -56,7 +56,7 @@ class Told:
         await self.until(holds)
 
 
-class Peer:
+class RunnerPeer:
     """One connection of a runner; leaves at the end of its context."""
 
     def __init__(self, runners: Runners, token: str, *, taking: bool = True) -> None:
@@ -68,7 +68,7 @@ class Peer:
         socket = Socket({"headers": headers}, self._inbox.get, self._send)
         self._visit = asyncio.create_task(runners.visited(socket))
 
-    async def __aenter__(self) -> Peer:
+    async def __aenter__(self) -> RunnerPeer:
         return self
 
     async def __aexit__(
@@ -122,9 +122,9 @@ def hello(*runs: str, **given: Any) -> Hello:
     return Hello(**{"host": "there", "program": "1.0", "runs": told, **given})
 
 
-async def arrive(runners: Runners, token: str, *runs: str, **given: Any) -> Peer:
+async def arrive(runners: Runners, token: str, *runs: str, **given: Any) -> RunnerPeer:
     """A runner that was welcomed."""
-    peer = Peer(runners, token)
+    peer = RunnerPeer(runners, token)
     peer.say(hello(*runs, **given))
     await peer.hear(messages.Welcome)
     return peer

@@ -11,7 +11,7 @@ from pilothouse.doors.door import Doors
 from pilothouse.doors.listening import listen, serve
 from pilothouse.doors.relays import RelayTransport
 from pilothouse.doors.tokens import Keyring
-from tests.support.doors.ledger import Book, Disk
+from tests.support.doors.ledger import Disk, RecordedLedger
 
 SESSION = "a-session"
 RUN = "a-run"
@@ -19,11 +19,11 @@ KEYRING = Keyring(b"k" * 32)
 TOKEN = KEYRING.issue(SESSION, RUN)
 
 
-class House:
+class DoorServer:
     """One life of a server."""
 
     def __init__(self, disk: Disk, *, by_hand: bool = False) -> None:
-        self.book = Book(disk, by_hand=by_hand)
+        self.book = RecordedLedger(disk, by_hand=by_hand)
         self.doors = Doors(KEYRING)
         self.transport = RelayTransport(SESSION, RUN, self.book, carried=disk.carried())
         self.doors.expect(self.transport)

@@ -11,11 +11,11 @@ from pilothouse.api.statuses import Status
 from pilothouse.engine.questions import same
 from pilothouse.engine.session_state import STATES
 from pilothouse.engine.view import View
-from tests.support.engine.played import Stage
+from tests.support.engine.played import EngineStage
 from tests.support.engine.played_cli import PlayedCLI
 
 
-async def audit(stage: Stage) -> None:
+async def audit(stage: EngineStage) -> None:
     """Check all of it; everything must have been committed and heard."""
     events = await stage.events()
     _check_order(events)
@@ -37,7 +37,7 @@ def _check_order(events: list[Event]) -> None:
 # Views
 
 
-def _check_views(stage: Stage, events: list[Event]) -> None:
+def _check_views(stage: EngineStage, events: list[Event]) -> None:
     told = {each: View(session_id=each) for each in stage.engine.sessions}
     for event in events:
         told[event.session_id].apply(event.seq, event.kind, event.at, bytes(event.body))
@@ -87,7 +87,7 @@ def _check_questions(events: list[Event]) -> dict[str, History]:
     return histories
 
 
-async def _check_rows(stage: Stage, histories: dict[str, History]) -> None:
+async def _check_rows(stage: EngineStage, histories: dict[str, History]) -> None:
     rows = {each.id: each for each in await stage.engine.questions(state="any")}
     assert rows.keys() == histories.keys()
     held = {each.id: each for each in stage.questions}
@@ -101,7 +101,7 @@ async def _check_rows(stage: Stage, histories: dict[str, History]) -> None:
             assert stage.cli(row.session_id) is not None, f"nobody asks any more: {row}"
 
 
-def _check_asks(stage: Stage, histories: dict[str, History]) -> None:
+def _check_asks(stage: EngineStage, histories: dict[str, History]) -> None:
     shown = Counter[str]()
     by_mark: dict[str, History] = {}
     for history in histories.values():
@@ -133,7 +133,7 @@ def _check_heard(cli: PlayedCLI, request_id: str, history: History) -> None:
         assert is_open == (request_id not in cli.answers), (history, cli.answers.get(request_id))
 
 
-def _check_answers(stage: Stage, histories: dict[str, History]) -> None:
+def _check_answers(stage: EngineStage, histories: dict[str, History]) -> None:
     """Who was told that an answer counts was told the truth, and no other one was told so."""
     firsts = Counter(each for each, _, told in stage.settled if not told.repeated)
     assert all(count == 1 for count in firsts.values()), firsts
@@ -148,7 +148,7 @@ def _check_answers(stage: Stage, histories: dict[str, History]) -> None:
 # Prompts
 
 
-def _check_prompts(stage: Stage, events: list[Event]) -> None:
+def _check_prompts(stage: EngineStage, events: list[Event]) -> None:
     """What was said is queued, was taken back or was written to a CLI; and taken only once."""
     taken, withdrawn, said = set[str](), set[str](), set[str]()
     contents: dict[tuple[str, str], str] = {}
@@ -183,7 +183,7 @@ def _check_prompts(stage: Stage, events: list[Event]) -> None:
 # Lines
 
 
-def _check_lines(stage: Stage, events: list[Event]) -> None:
+def _check_lines(stage: EngineStage, events: list[Event]) -> None:
     """Each line of a CLI is there once, in its place; of a killed engine's, up to some line."""
     kept: dict[bytes, list[int]] = defaultdict(list)
     for event in events:
@@ -208,7 +208,7 @@ def _line(event: Event) -> bytes:
     return json.loads(body).encode() if event.kind == "noise" else body
 
 
-def _check_followers(stage: Stage, events: list[Event]) -> None:
+def _check_followers(stage: EngineStage, events: list[Event]) -> None:
     """Who followed across every restart saw each entry once, or was told of a gap."""
     for follower in stage.followers:
         numbers = [each.seq for each in follower.events]

@@ -32,7 +32,7 @@ DIALLING = "2.1.119"
 """The newest of the supported CLIs that dial in themselves."""
 
 
-class House:
+class EngineHarness:
     """One engine at a time over one state folder; `open` again after `close` or `crash`."""
 
     def __init__(self, cli: SimulatedCLI | RealCLI, folder: Path, via: str = "stdio") -> None:
@@ -239,16 +239,18 @@ def opened(status: Status) -> list[Question]:
     return [each for each in status.questions if each.state == "open"]
 
 
-Housing = Callable[..., Awaitable[House]]
+OpenEngine = Callable[..., Awaitable[EngineHarness]]
 
 
 @asynccontextmanager
-async def housing(maker: Any, folder: Path, via: str) -> AsyncIterator[Housing]:
-    houses: list[House] = []
+async def harnesses(maker: Any, folder: Path, via: str) -> AsyncIterator[OpenEngine]:
+    houses: list[EngineHarness] = []
 
-    async def make(*told: Any, branches: Any = None, strict: bool = True, **flags: Any) -> House:
+    async def make(
+        *told: Any, branches: Any = None, strict: bool = True, **flags: Any
+    ) -> EngineHarness:
         cli = maker(*told, branches=branches, strict=strict)
-        made = House(cli, folder / str(len(houses)), via)
+        made = EngineHarness(cli, folder / str(len(houses)), via)
         await made.open(**flags)
         houses.append(made)
         return made
@@ -260,7 +262,7 @@ async def housing(maker: Any, folder: Path, via: str) -> AsyncIterator[Housing]:
             await each.aclose()
 
 
-async def bare(it: House, prompt: str) -> str:
+async def run_bare_cli(it: EngineHarness, prompt: str) -> str:
     """`claude -p` as a person would run it; the id of its session."""
     process = await asyncio.create_subprocess_exec(
         it.cli.path,

@@ -66,7 +66,7 @@ class Follower:
             self.task = None
 
 
-class Stage:
+class EngineStage:
     """An engine, its CLIs, and what callers were told."""
 
     def __init__(self, folder: Path, *, modern: bool = True, **flags: Any) -> None:
@@ -330,9 +330,9 @@ class _Errors(logging.Handler):
 
 
 @asynccontextmanager
-async def staged(folder: Path, *, modern: bool = True, **flags: Any) -> AsyncGenerator[Stage]:
+async def staged(folder: Path, *, modern: bool = True, **flags: Any) -> AsyncGenerator[EngineStage]:
     """An engine to play with."""
-    stage = Stage(folder, modern=modern, **flags)
+    stage = EngineStage(folder, modern=modern, **flags)
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(lambda _, context: stage.failures.append(str(context)))
     log = logging.getLogger("pilothouse")

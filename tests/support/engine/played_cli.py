@@ -11,7 +11,7 @@ from pilothouse.protocol import ControlRequest
 from pilothouse_sim.scripted_cli import ScriptedCLI
 
 if TYPE_CHECKING:
-    from tests.support.engine.played import Stage
+    from tests.support.engine.played import EngineStage
 
 MARK = re.compile(r"mark-\d+-")
 PLAN = "# Leap\n\n1. Look\n2. Leap\n"
@@ -46,7 +46,7 @@ def mark() -> str:
 class PlayedCLI(ScriptedCLI):
     """A CLI that does what a test tells it, and notes what it wrote and heard."""
 
-    def __init__(self, stage: Stage, session_id: str, *, modern: bool) -> None:
+    def __init__(self, stage: EngineStage, session_id: str, *, modern: bool) -> None:
         super().__init__()
         self.stage = stage
         self.session_id = session_id

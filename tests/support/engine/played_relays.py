@@ -31,10 +31,10 @@ if TYPE_CHECKING:
 
 KEYRING = Keyring(b"k" * 32)
 
-Told = Callable[["Wire", dict[str, Any]], None]
+Told = Callable[["PlayedWire", dict[str, Any]], None]
 
 
-class Wire:
+class PlayedWire:
     """One WebSocket in memory. What is sent is on its way for a turn of the loop."""
 
     queued = 0
@@ -187,7 +187,7 @@ class PlayedRelay:
         self.seek()
 
     @property
-    def wire(self) -> Wire | None:
+    def wire(self) -> PlayedWire | None:
         link: Any = self.courier._link
         return link
 
@@ -217,10 +217,10 @@ class PlayedRelay:
             self._seeking = False
             self.courier.connect()
 
-    def dial(self, told: Told) -> Wire:
+    def dial(self, told: Told) -> PlayedWire:
         return self.stage.connect(self.session_id, self.run, told)
 
-    def told(self, wire: Wire, message: dict[str, Any]) -> None:
+    def told(self, wire: PlayedWire, message: dict[str, Any]) -> None:
         """Take what a door sends. On a connection that we have left, nobody hears it."""
         if wire is not self.wire:
             return
@@ -249,7 +249,7 @@ class PlayedRelay:
     def be_doubled(self) -> None:
         """Have another come with our token, which stands where we do, and says nothing more."""
 
-        def told(wire: Wire, message: dict[str, Any]) -> None:
+        def told(wire: PlayedWire, message: dict[str, Any]) -> None:
             if message["type"] == "websocket.accept":
                 hello = framing.pack(self.hello())
                 frame = framing.Frame(Kind.HELLO, self.spool.first, self.intake.written, hello)

@@ -30,12 +30,12 @@ from pilothouse.errors import JournalError
 from pilothouse.journal.contract import Changes, Draft, Posted
 from pilothouse.journal.sqlite import SqliteJournal
 from pilothouse.settings import load
-from tests.support.engine.played import Stage, _Errors
-from tests.support.engine.played_relays import KEYRING, PlayedRelay, PlayedRelays, Told, Wire
+from tests.support.engine.played import EngineStage, _Errors
+from tests.support.engine.played_relays import KEYRING, PlayedRelay, PlayedRelays, PlayedWire, Told
 from tests.support.waiting import DEADLINE
 
 
-class RelayedStage(Stage):
+class RelayedStage(EngineStage):
     """An engine whose CLIs go on without it."""
 
     def __init__(self, folder: Path, *, modern: bool = True, **flags: Any) -> None:
@@ -48,7 +48,7 @@ class RelayedStage(Stage):
         """All there have been."""
         self.routes: DoorRoutes
         self.local: PlayedRelays
-        self._wires: set[Wire] = set()
+        self._wires: set[PlayedWire] = set()
         self._kept: asyncio.Future[None] | None = None
         self._never_kept: list[asyncio.Future[None]] = []
         self._ghosts: set[asyncio.Task[Any]] = set()
@@ -61,14 +61,14 @@ class RelayedStage(Stage):
         self._newest.append(relay.cli)
         await relay.start()
 
-    def connect(self, session_id: str, run: str, told: Told) -> Wire:
+    def connect(self, session_id: str, run: str, told: Told) -> PlayedWire:
         assert self.doors is not None
-        wire = Wire(self.doors, session_id, run, told)
+        wire = PlayedWire(self.doors, session_id, run, told)
         self._wires.add(wire)
         wire.visit.add_done_callback(lambda done: self._visited(wire, done))
         return wire
 
-    def _visited(self, wire: Wire, done: asyncio.Future[None]) -> None:
+    def _visited(self, wire: PlayedWire, done: asyncio.Future[None]) -> None:
         self._wires.discard(wire)
         if done.exception() is not None:
             self.failures.append(f"a door fell: {done.exception()!r}")

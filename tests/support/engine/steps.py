@@ -23,7 +23,7 @@ from pilothouse.api.answers import (
 from pilothouse.api.questions import Question
 from pilothouse.engine.session_state import STATES
 from tests.support.engine.audit import audit
-from tests.support.engine.played import Stage
+from tests.support.engine.played import EngineStage
 from tests.support.engine.played_cli import ASKS, OUTCOMES, PlayedCLI, mark
 
 WAYS: dict[str, list[Callable[[], Answer]]] = {
@@ -50,7 +50,7 @@ WAYS: dict[str, list[Callable[[], Answer]]] = {
 class Steps:
     """One method for each thing that can happen; `pick` says to whom."""
 
-    def __init__(self, stage: Stage) -> None:
+    def __init__(self, stage: EngineStage) -> None:
         self.stage = stage
 
     # CLIs

@@ -33,7 +33,7 @@ from tests.support.fuzz.hostile_cli import EXCEPTION, HostileCLI
 from tests.support.fuzz.mutation import as_read, is_blank
 from tests.support.fuzz.reading import Reader, Told
 from tests.support.http.serving import TOKEN, calling, make_app, served
-from tests.support.mcp.desk import Desk
+from tests.support.mcp.desk import McpHarness
 from tests.support.waiting import DEADLINE
 
 CROWD = 4
@@ -43,7 +43,7 @@ ANSWERED = 25
 ASTRAY = "pilothouse-astray*"
 
 
-class Stage:
+class FuzzStage:
     """One engine at a time over one journal."""
 
     def __init__(self, folder: Path, findings: Findings) -> None:
@@ -140,7 +140,7 @@ class Stage:
 
     async def _read_by_mcp(self, era: str) -> None:
         house: Any = SimpleNamespace(engine=self.engine, cwd=self.folder / "work")
-        desk = Desk(house)
+        desk = McpHarness(house)
         try:
             async with desk.client(era) as caller:
                 await read_by_mcp(caller.client, self.findings, list(self.engine.sessions))
@@ -274,9 +274,9 @@ class _Logged(logging.Handler):
 
 
 @asynccontextmanager
-async def staged(folder: Path, findings: Findings) -> AsyncIterator[Stage]:
+async def fuzz_staged(folder: Path, findings: Findings) -> AsyncIterator[FuzzStage]:
     """An open stage; what is logged or left to the loop is found, too."""
-    stage = Stage(folder, findings)
+    stage = FuzzStage(folder, findings)
     logged = _Logged(findings)
     logs = [logging.getLogger(name) for name in ("pilothouse", "uvicorn", "mcp")]
     for log in logs:
@@ -307,13 +307,13 @@ def _left_over(findings: Findings, context: dict[str, Any]) -> None:
 async def play(folder: Path, lines: Sequence[bytes], seed: int) -> Findings:
     """Hostile sessions say these lines beside an honest one; then all is read, twice restarted."""
     findings = Findings(seed)
-    async with staged(folder, findings) as stage:
+    async with fuzz_staged(folder, findings) as stage:
         with findings.watching():
             await _play(stage, lines, Random(seed))
     return findings
 
 
-async def _play(stage: Stage, lines: Sequence[bytes], rng: Random) -> None:
+async def _play(stage: FuzzStage, lines: Sequence[bytes], rng: Random) -> None:
     honest = await stage.start()
     stage.clis[honest].ask(
         "can_use_tool", tool_name="Bash", input={"command": "make"}, tool_use_id="t1"
@@ -335,7 +335,7 @@ async def _play(stage: Stage, lines: Sequence[bytes], rng: Random) -> None:
     stage.check_files()
 
 
-async def _flood(stage: Stage, crowd: list[str], lines: Sequence[bytes], rng: Random) -> None:
+async def _flood(stage: FuzzStage, crowd: list[str], lines: Sequence[bytes], rng: Random) -> None:
     at = 0
     while at < len(lines):
         size = rng.choice((1, 2, 10))
@@ -349,7 +349,7 @@ async def _flood(stage: Stage, crowd: list[str], lines: Sequence[bytes], rng: Ra
     await stage.settle()
 
 
-async def _check_honest(stage: Stage, session_id: str) -> None:
+async def _check_honest(stage: FuzzStage, session_id: str) -> None:
     """Whatever its neighbours say, an honest session asks, is answered and ends its turn."""
     [question] = await stage.engine.questions(session_id=session_id)
     await stage.engine.answer(question.id, Allow())
@@ -363,7 +363,7 @@ async def _check_honest(stage: Stage, session_id: str) -> None:
         stage.findings.note(Failure("an honest session is another", f"{told}"))
 
 
-async def _end_all(stage: Stage) -> None:
+async def _end_all(stage: FuzzStage) -> None:
     for cli in stage.clis.values():
         cli.exit(0)
     sessions = stage.engine.sessions.values()
@@ -371,7 +371,7 @@ async def _end_all(stage: Stage) -> None:
     await stage.settle()
 
 
-async def _check_restarts(stage: Stage) -> None:
+async def _check_restarts(stage: FuzzStage) -> None:
     """What was told is told again: by an engine on a copy, and by the next one."""
     before, statuses = await stage.read(), _statuses(stage)
     copy = stage.folder / "copy/journal.db"
@@ -409,6 +409,6 @@ def _different(one: Any, other: Any) -> tuple[Any, Any]:
     return next((_different(*pair) for pair in pairs if pair[0] != pair[1]), (one, other))
 
 
-def _statuses(stage: Stage) -> Told:
+def _statuses(stage: FuzzStage) -> Told:
     sessions = stage.engine.sessions.items()
     return {name: to_builtins(each.status()) for name, each in sessions}

@@ -29,7 +29,7 @@ from pilothouse.remote import RemoteEngine
 from pilothouse_sim.clis import RealCLI, SimulatedCLI
 from tests.support.places import PROGRAMS
 from tests.support.processes import gone
-from tests.support.server.killable import MARK, Server
+from tests.support.server.killable import MARK, KillableServer
 from tests.support.waiting import DEADLINE
 
 PROGRAM = PROGRAMS / "run_server.py"
@@ -39,7 +39,7 @@ CLI = RealCLI | SimulatedCLI
 Holds = Callable[[Status], bool]
 
 
-class Harbour(Server):
+class FleetServer(KillableServer):
     """The server. It has a CLI of its own, which must never be run."""
 
     def __init__(
@@ -117,7 +117,7 @@ class Harbour(Server):
         await self.clean()
         assert not self.decoy.exists(), "the server's own CLI was run"
 
-    # AskHandler it
+    # Use it
 
     async def start(self, machine: str, cwd: Path, prompt: str = "go", **options: Any) -> str:
         wanted = SessionOptions(machine=machine, **options)
@@ -189,14 +189,14 @@ def is_apart(status: Status) -> bool:
     return status.waiting_on is not None and status.waiting_on.what == "machine"
 
 
-class Machine:
+class FleetMachine:
     """What a machine keeps while its runner comes and goes."""
 
     def __init__(
         self,
         folder: Path,
         cli: CLI,
-        harbour: Harbour,
+        harbour: FleetServer,
         *,
         program: Path | None = None,
         on_it: Callable[[], AbstractContextManager[None]] = nullcontext,

@@ -25,7 +25,7 @@ INITIALIZED = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 LIST = {"jsonrpc": "2.0", "id": "list", "method": "tools/list"}
 
 
-class House:
+class OneToolServer:
     """A server of one tool, which waits or talks as it is told."""
 
     def __init__(self) -> None:

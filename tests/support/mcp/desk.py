@@ -14,17 +14,17 @@ from pilothouse.faces.mcp.reaching import Reach
 from pilothouse.faces.mcp.server import create_server
 from pilothouse.server.mcp import Lent
 from pilothouse_sim.scenario import gate, reply, tool
-from tests.support.engine.harness import House
+from tests.support.engine.harness import EngineHarness
 
 MODERN = "2026-07-28"
 
 
-class Desk:
+class McpHarness:
     """A server for any number of clients; `house` is what is behind it."""
 
     def __init__(
         self,
-        house: House,
+        house: EngineHarness,
         *,
         answers: Any = "anyone",
         engine: Any = None,
@@ -47,14 +47,14 @@ class Desk:
     @asynccontextmanager
     async def client(
         self, mode: str = MODERN, *, name: str = "tests", **more: Any
-    ) -> AsyncIterator[Caller]:
+    ) -> AsyncIterator[ToolCaller]:
         """The official client, connected in memory. `elicitation_callback=` makes it a person's."""
         info = types.Implementation(name=name, version="1")
         async with Client(self.server, mode=mode, client_info=info, **more) as client:
-            yield Caller(client)
+            yield ToolCaller(client)
 
 
-class Caller:
+class ToolCaller:
     """What a model does with the tools. The official client checks each result by its schema."""
 
     def __init__(self, client: Client) -> None:
@@ -94,7 +94,7 @@ def text_of(result: types.CallToolResult) -> str:
     return "\n".join(each.text for each in result.content if isinstance(each, types.TextContent))
 
 
-Desks = Callable[..., Awaitable[Desk]]
+OpenMcp = Callable[..., Awaitable[McpHarness]]
 
 
 SOON = 20.0
@@ -107,7 +107,7 @@ TOUCH = reply(tool("Bash", command="touch made", description="Do it"))
 HELD = reply("One", gate("held"), " and two.")
 
 
-async def respond(model: Caller, asked: dict[str, Any], *answers: str, **more: Any) -> Any:
+async def respond(model: ToolCaller, asked: dict[str, Any], *answers: str, **more: Any) -> Any:
     return await model.call(
         "claude_respond",
         sessionId=asked["sessionId"],

@@ -34,7 +34,7 @@ BY = "person via mcp:tests"
 Context = ServerRequestContext[Any, Any]
 
 
-class Engine:
+class AskingEngine:
     """Questions, and a journal that tells of each when it opens and when it closes."""
 
     def __init__(self) -> None:
@@ -161,7 +161,7 @@ class Engine:
         return
 
 
-class Person:
+class FormPerson:
     """Sits before the client: sees each form, and does with it what was said beforehand."""
 
     def __init__(self, *does: Any) -> None:
@@ -196,10 +196,10 @@ class Person:
             await self._changed.wait_for(holds)
 
 
-class Face:
+class ElicitingFace:
     """A server with two tools: `touch` follows a session, `wait` asks as results can."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: AskingEngine) -> None:
         self.engine = engine
         self.connects: list[Any] = []
         self.reach = Reach(self._connect)

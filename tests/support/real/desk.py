@@ -50,4 +50,4 @@ class Desk:
         return await self.stack.enter_async_context(Client(self.options(**given)))
 
 
-Setup = Callable[..., Awaitable[Desk]]
+OpenDesk = Callable[..., Awaitable[Desk]]

@@ -1,4 +1,4 @@
-"""A door on loopback, a wire to it that can be cut, and real CLIs that dial through both."""
+"""A door on loopback, a link to it that can be cut, and real CLIs that dial through both."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from pilothouse.protocol import Initialize
 from pilothouse_sim.real_cli import environment
 from pilothouse_sim.scenario import Scenario
 from pilothouse_sim.scripted_model import ScriptedModel
+from tests.support.links import Link
 from tests.support.real.desk import CACHE
 
 NATIVE, OLD, NODE = "2.1.119", "2.1.37", "2.1.37-node"
@@ -28,65 +29,10 @@ REPEATING = frozenset({NATIVE})
 """The builds that say again what they said while nobody heard it."""
 
 
-class Wire:
-    """Forwards connections to a port until they are cut."""
-
-    def __init__(self, port: int) -> None:
-        self._port = port
-        self._writers: set[asyncio.StreamWriter] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self.address = ""
-        self.dials = asyncio.Semaphore(0)
-        """Released once for every connection that came."""
-
-    @asynccontextmanager
-    async def opened(self) -> AsyncIterator[Wire]:
-        server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
-        self.address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        try:
-            yield self
-        finally:
-            server.close()
-            self.cut()
-            await asyncio.gather(*self._tasks, return_exceptions=True)
-            await server.wait_closed()
-
-    def cut(self) -> None:
-        """Hang up on both ends, without a word."""
-        for writer in self._writers:
-            writer.transport.abort()
-
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # The server's own tasks cannot be awaited before Python 3.12.
-        task = asyncio.ensure_future(self._carry(reader, writer))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.dials.release()
-        there_reader, there = await asyncio.open_connection("127.0.0.1", self._port)
-        ends = {writer, there}
-        self._writers |= ends
-        try:
-            await asyncio.gather(_forward(reader, there), _forward(there_reader, writer))
-        finally:
-            self._writers -= ends
-            for end in ends:
-                end.transport.abort()
-
-
-async def _forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    with suppress(OSError):
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-    writer.close()
-
-
 class Hall:
     """One door with one scripted model behind it."""
 
-    def __init__(self, build: str, model: ScriptedModel, wire: Wire, folder: Path) -> None:
+    def __init__(self, build: str, model: ScriptedModel, wire: Link, folder: Path) -> None:
         self.build = build
         self.model = model
         self.wire = wire
@@ -123,7 +69,7 @@ class Hall:
             session_id=self.session_id,
             run=self.run,
             token=token,
-            url=f"ws://{self.wire.address}",
+            url=self.wire.url,
             hybrid=hybrid,
         )
 
@@ -161,7 +107,7 @@ class Hall:
 async def hall(build: str, folder: Path, *replies: Any) -> AsyncIterator[Hall]:
     """A served door, and a model that says this to the CLI of this build."""
     listener = socket.create_server(("127.0.0.1", 0))
-    wire = Wire(listener.getsockname()[1])
+    wire = Link(listener.getsockname()[1])
     async with ScriptedModel(Scenario(replies=list(replies))) as model:
         it = Hall(build, model, wire, folder)
         async with serve(it.doors, listener), wire.opened():

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager, suppress
 FATES = ("drop", "drop", "drop", "delay", "half-close up", "half-close down", "silent", "second")
 
 
-class Proxy:
+class BadLink:
     """Forwards to a port; the first `cuts` connections come to a bad end, the others to none."""
 
     def __init__(self, port: int, cuts: int, seed: int) -> None:
@@ -25,7 +25,7 @@ class Proxy:
         self._tasks: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[Proxy]:
+    async def opened(self) -> AsyncIterator[BadLink]:
         server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
         self.url = f"ws://127.0.0.1:{server.sockets[0].getsockname()[1]}"
         try:

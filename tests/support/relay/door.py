@@ -20,7 +20,7 @@ TOKEN = "token-5f0c1e7a"
 SESSION = "a-session"
 
 
-class Door:
+class RelayDoor:
     """What it has outlives its connections and its being killed, as a server's disk would."""
 
     def __init__(self, unix: Path | None = None, tls: Any = None) -> None:
@@ -95,7 +95,7 @@ class Door:
         await asyncio.gather(*(each.close(code) for each in list(self._open)))
 
     @asynccontextmanager
-    async def opened(self) -> AsyncIterator[Door]:
+    async def opened(self) -> AsyncIterator[RelayDoor]:
         await self.open()
         try:
             yield self

@@ -24,7 +24,7 @@ from pilothouse.doors.tokens import Keyring
 from pilothouse.relay import framing, registry
 from pilothouse.relay.framing import Frame, Hello, Kind, Order, Welcome
 from pilothouse.relay.registry import Found
-from tests.support.doors.runner_peer import Told
+from tests.support.doors.runner_peer import Notices
 from tests.support.places import PROGRAMS
 from tests.support.processes import gone
 from tests.support.waiting import DEADLINE
@@ -44,7 +44,7 @@ for line in sys.stdin.buffer:
 """
 
 
-class Carrier:
+class RecordedRun:
     """One run's lines, as a session has them."""
 
     route = "relay"
@@ -104,7 +104,7 @@ class Carrier:
         await self.until(lambda: line in self.lines)
 
 
-class House:
+class RunnerServer:
     """The server; it can be closed and opened again at the same address."""
 
     def __init__(
@@ -113,7 +113,7 @@ class House:
         self._certificate = certificate
         self.keyring = Keyring.open(folder / "key")
         self.runners = Runners(folder / "runners.json", lost_after=lost_after)
-        self.told = Told(self.runners)
+        self.told = Notices(self.runners)
         self.doors = Doors(self.keyring, runners=self.runners)
         self._port = 0
         self._server: uvicorn.Server | None = None
@@ -150,10 +150,10 @@ class House:
             await self._serving
             self._server = self._serving = None
 
-    async def start(self, name: str, cwd: Path, *arguments: str, **env: str) -> Carrier:
+    async def start(self, name: str, cwd: Path, *arguments: str, **env: str) -> RecordedRun:
         """Start a session on a runner."""
         session_id, run = str(uuid.uuid4()), uuid.uuid4().hex
-        carrier = Carrier(session_id, run, name)
+        carrier = RecordedRun(session_id, run, name)
         self.doors.expect(carrier)
         await self.runners.start(
             name,
@@ -196,10 +196,10 @@ def _config(doors: Doors, certificate: Path | None) -> uvicorn.Config:
 
 
 @asynccontextmanager
-async def house(
+async def runner_server(
     folder: Path, *, lost_after: float = 1000.0, certificate: Path | None = None
-) -> AsyncIterator[House]:
-    made = House(folder, lost_after=lost_after, certificate=certificate)
+) -> AsyncIterator[RunnerServer]:
+    made = RunnerServer(folder, lost_after=lost_after, certificate=certificate)
     await made.open()
     try:
         yield made
@@ -209,7 +209,7 @@ async def house(
 
 
 @dataclass
-class Machine:
+class RunnerHost:
     """What a machine keeps while its runner comes and goes."""
 
     folder: Path
@@ -253,7 +253,7 @@ class Machine:
 
 
 @dataclass
-class Running:
+class RunningRunner:
     """A runner that a test has started."""
 
     process: asyncio.subprocess.Process
@@ -278,12 +278,12 @@ class Running:
 @asynccontextmanager
 async def runner(
     url: str,
-    machine: Machine,
+    machine: RunnerHost,
     token: str,
     *options: str,
     env: dict[str, str] | None = None,
     pace: dict[str, float] | None = None,
-) -> AsyncIterator[Running]:
+) -> AsyncIterator[RunningRunner]:
     """A runner, killed at the end of the context if it is still there; its relays are not."""
     readable, writable = os.pipe()
     os.write(writable, token.encode())
@@ -302,7 +302,7 @@ async def runner(
         )
     os.close(readable)
     try:
-        yield Running(process, machine.log)
+        yield RunningRunner(process, machine.log)
     finally:
         if process.returncode is None:
             process.kill()

@@ -22,7 +22,7 @@ KEY = re.compile(r"\[([a-z]+-\d+)\]$")
 Places = dict[str, list[int]]
 
 
-class Books:
+class JournalReading:
     """The journal, as it is read: kept by what it is about."""
 
     def __init__(self) -> None:
@@ -100,7 +100,7 @@ def ids_in(event: Event, record: dict[str, Any]) -> list[str]:
 # What was acknowledged is there once and in order
 
 
-def place_of(books: Books, ack: Ack) -> int | None:
+def place_of(books: JournalReading, ack: Ack) -> int | None:
     """The entry that an acknowledgement speaks of; None: it needs none."""
     match ack.do:
         case "start":
@@ -122,7 +122,7 @@ def place_of(books: Books, ack: Ack) -> int | None:
     return place
 
 
-def place_of_cancel(books: Books, ack: Ack) -> int | None:
+def place_of_cancel(books: JournalReading, ack: Ack) -> int | None:
     """The CLI may have told of it first: then there is no entry of ours."""
     if not ack.told["cancelled"]:
         return None
@@ -147,7 +147,7 @@ ONCE = (
 )
 
 
-def check_acknowledged(load: Load, books: Books) -> None:
+def check_acknowledged(load: Load, books: JournalReading) -> None:
     for name, acks in load.acks.items():
         places = [place for ack in acks if (place := place_of(books, ack)) is not None]
         assert places == sorted(set(places)), f"{name}: {places}"
@@ -162,7 +162,7 @@ def check_acknowledged(load: Load, books: Books) -> None:
         assert len(books.places["interrupt.asked"][session_id]) >= count
 
 
-def check_queued(load: Load, books: Books) -> None:
+def check_queued(load: Load, books: JournalReading) -> None:
     """A message that was accepted is queued until a turn takes it or somebody takes it back."""
     acks = [ack for acks in load.acks.values() for ack in acks]
     cancelled = {ack.told["prompt_id"] for ack in acks if ack.do == "cancel"}

@@ -35,7 +35,7 @@ def with_cli(cli: RealCLI | SimulatedCLI, program: Path | None = None) -> dict[s
     }
 
 
-class Server:
+class KillableServer:
     """The only process the test kills is the one that this started last."""
 
     def __init__(self, folder: Path, **env: str) -> None:

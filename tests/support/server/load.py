@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
 from pilothouse.api.events import Event, Gap
-from tests.support.server.killable import Server
+from tests.support.server.killable import KillableServer
 from tests.support.waiting import DEADLINE
 
 Members = dict[str, Any]
@@ -65,7 +65,7 @@ class Fact(NamedTuple):
 class Load:
     """Clients ask while `asks` lets them, and note here what they learn."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: KillableServer) -> None:
         self.server = server
         self.is_down = True
         self.acks: dict[str, list[Ack]] = {}

@@ -23,7 +23,7 @@ from pilothouse.api.problems import Problem, code_of
 from pilothouse.api.requests import Say, Start
 from pilothouse.errors import Refused, ServerError
 from pilothouse.remote import RemoteEngine
-from tests.support.server.killable import Server
+from tests.support.server.killable import KillableServer
 from tests.support.server.load import Load, Lost, Members, No, Track
 from tests.support.waiting import DEADLINE
 
@@ -75,7 +75,7 @@ async def _read_sse(stream: httpx.Response, track: Track) -> None:
             track.take([msgspec.json.decode(value, type=Event)], ())
 
 
-def _bearer(server: Server) -> dict[str, str]:
+def _bearer(server: KillableServer) -> dict[str, str]:
     return {"Authorization": f"Bearer {server.token}"}
 
 
@@ -116,7 +116,7 @@ def _rest(members: Members, *names: str) -> Members:
 class HttpVoice:
     """Requests as anybody would write them."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: KillableServer) -> None:
         self._http = httpx.AsyncClient(
             base_url=server.address, headers=_bearer(server), timeout=DEADLINE, trust_env=False
         )

@@ -15,7 +15,7 @@ from pilothouse_sim.scenario import Scenario, Script
 from pilothouse_sim.simulator.flags import parse
 from pilothouse_sim.simulator.model import Model
 from pilothouse_sim.simulator.process import run
-from tests.support.sim.company import FLAGS, Answers, Company, Message
+from tests.support.sim.client import FLAGS, Answers, Message, SimClient
 from tests.support.waiting import DEADLINE
 
 FIRST = "00000070-0000-4000-8000-000000000000"
@@ -37,9 +37,9 @@ class Home:
         monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(place / ".claude"))
 
     @asynccontextmanager
-    async def run(self, *flags: str, answers: Answers | None = None) -> AsyncIterator[Company]:
+    async def run(self, *flags: str, answers: Answers | None = None) -> AsyncIterator[SimClient]:
         """One run, from its start to its end."""
-        client = Company(answers or {})
+        client = SimClient(answers or {})
         model = Model(Script(self.scenario), self.place)
         running = asyncio.create_task(run(parse([*FLAGS, *flags]), client, model))
         try:

@@ -39,7 +39,7 @@ class Port:
         return [json.dumps(body["messages"]) for body in self.requests()]
 
 
-Setup = Callable[..., Awaitable[Port]]
+OpenPort = Callable[..., Awaitable[Port]]
 
 
 def real_port(model: ScriptedModel, cwd: Path) -> Port:

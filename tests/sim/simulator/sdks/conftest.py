@@ -14,13 +14,13 @@ import pytest
 
 from pilothouse_sim.scenario import AnyReply, Scenario
 from pilothouse_sim.scripted_model import ScriptedModel
-from tests.support.sim.sdk_port import Port, Setup, real_port, simulated_port
+from tests.support.sim.sdk_port import OpenPort, Port, real_port, simulated_port
 
 
 @pytest.fixture(
     params=["simulator", pytest.param("real", marks=[pytest.mark.real, pytest.mark.slow])]
 )
-async def port(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Setup]:
+async def port(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[OpenPort]:
     """`await port(reply(...), ...)` is a CLI whose model says these replies."""
     async with AsyncExitStack() as stack:
         opened: list[Port] = []

@@ -35,7 +35,7 @@ from claude_agent_sdk import (
 
 from pilothouse_sim.scenario import ApiError, gate, reply, thinking
 from pilothouse_sim.scenario import tool as call
-from tests.support.sim.sdk_port import Port, Setup
+from tests.support.sim.sdk_port import OpenPort, Port
 from tests.support.waiting import DEADLINE
 
 Kind = TypeVar("Kind")
@@ -132,7 +132,7 @@ async def take_turn(client: ClaudeSDKClient, prompt: str) -> list[Message]:
     return await bounded(gather())
 
 
-async def test_a_query_gives_typed_messages_and_a_result(port: Setup, choose: Choose) -> None:
+async def test_a_query_gives_typed_messages_and_a_result(port: OpenPort, choose: Choose) -> None:
     place = await port(reply(thinking("A greeting is due."), "Good morning."))
     messages = await ask_once("Say hello.", choose(place))
     (init,) = [one for one in of(SystemMessage, messages) if one.subtype == "init"]
@@ -148,7 +148,7 @@ async def test_a_query_gives_typed_messages_and_a_result(port: Setup, choose: Ch
     assert "Say hello." in place.talks()[0]
 
 
-async def test_deltas_come_when_they_are_asked_for(port: Setup, choose: Choose) -> None:
+async def test_deltas_come_when_they_are_asked_for(port: OpenPort, choose: Choose) -> None:
     place = await port(reply("Good morning."))
     messages = await ask_once("Hi.", choose(place, include_partial_messages=True))
     events = [one.event for one in of(StreamEvent, messages)]
@@ -158,7 +158,7 @@ async def test_deltas_come_when_they_are_asked_for(port: Setup, choose: Choose) 
     assert "".join(deltas) == "Good morning."
 
 
-async def test_an_error_of_the_api_is_an_error_result(port: Setup, choose: Choose) -> None:
+async def test_an_error_of_the_api_is_an_error_result(port: OpenPort, choose: Choose) -> None:
     # The CLI tries a few more times before it believes a 400.
     place = await port(*[ApiError(status=400, message="messages: too odd")] * 8)
     async with connected(choose(place)) as client:
@@ -168,7 +168,7 @@ async def test_an_error_of_the_api_is_an_error_result(port: Setup, choose: Choos
     assert of(AssistantMessage, messages)[-1].error == "unknown"
 
 
-async def test_turns_of_a_client_are_one_conversation(port: Setup, choose: Choose) -> None:
+async def test_turns_of_a_client_are_one_conversation(port: OpenPort, choose: Choose) -> None:
     place = await port(reply("Noted."), reply("Seven."))
     async with connected(choose(place)) as client:
         first = await take_turn(client, "Remember seven.")
@@ -180,7 +180,7 @@ async def test_turns_of_a_client_are_one_conversation(port: Setup, choose: Choos
 
 
 async def test_an_allowed_command_runs_as_the_callback_changed_it(
-    port: Setup, choose: Choose
+    port: OpenPort, choose: Choose
 ) -> None:
     place = await port(reply("Making it.", call("Bash", command="touch made")), reply("Made."))
 
@@ -199,7 +199,7 @@ async def test_an_allowed_command_runs_as_the_callback_changed_it(
     assert (place.cwd / "other").exists()
 
 
-async def test_a_denied_command_does_not_run(port: Setup, choose: Choose) -> None:
+async def test_a_denied_command_does_not_run(port: OpenPort, choose: Choose) -> None:
     place = await port(reply(call("Bash", command="touch made")), reply("I see."))
     asked = Asked(PermissionResultDeny(message="Not on my watch."))
     async with connected(choose(place, can_use_tool=asked)) as client:
@@ -212,7 +212,7 @@ async def test_a_denied_command_does_not_run(port: Setup, choose: Choose) -> Non
     assert not (place.cwd / "made").exists()
 
 
-async def test_a_denial_may_end_the_turn(port: Setup, choose: Choose) -> None:
+async def test_a_denial_may_end_the_turn(port: OpenPort, choose: Choose) -> None:
     place = await port(reply(call("Bash", command="touch made")), reply("Go on."))
     asked = Asked(PermissionResultDeny(message="Stop.", interrupt=True))
     async with connected(choose(place, can_use_tool=asked)) as client:
@@ -222,7 +222,7 @@ async def test_a_denial_may_end_the_turn(port: Setup, choose: Choose) -> None:
     assert texts(after) == ["Go on."]
 
 
-async def test_a_suggested_rule_spares_the_next_question(port: Setup, choose: Choose) -> None:
+async def test_a_suggested_rule_spares_the_next_question(port: OpenPort, choose: Choose) -> None:
     place = await port(
         reply(call("Bash", command="touch one")), reply(call("Bash", command="touch one")), reply()
     )
@@ -238,7 +238,7 @@ async def test_a_suggested_rule_spares_the_next_question(port: Setup, choose: Ch
     assert [one.is_error for one in blocks(ToolResultBlock, messages)] == [False, False]
 
 
-async def test_hooks_are_called_and_obeyed(port: Setup, choose: Choose) -> None:
+async def test_hooks_are_called_and_obeyed(port: OpenPort, choose: Choose) -> None:
     place = await port(
         reply(call("Bash", command="touch bad")), reply(call("Bash", command="touch good")), reply()
     )
@@ -290,7 +290,7 @@ async def test_hooks_are_called_and_obeyed(port: Setup, choose: Choose) -> None:
     assert [one.name for one in place.cwd.iterdir()] == ["good"]
 
 
-async def test_a_tool_in_this_process_is_called(port: Setup, choose: Choose) -> None:
+async def test_a_tool_in_this_process_is_called(port: OpenPort, choose: Choose) -> None:
     place = await port(reply(call("mcp__ship__add", a=3, b=4)), reply("Seven."))
     calls: list[dict[str, Any]] = []
 
@@ -317,7 +317,7 @@ async def test_a_tool_in_this_process_is_called(port: Setup, choose: Choose) -> 
 
 
 async def test_an_interrupt_ends_the_turn_and_the_next_one_works(
-    port: Setup, choose: Choose
+    port: OpenPort, choose: Choose
 ) -> None:
     place = await port(reply("Once upon", gate("never"), " a time."), reply("Here I am."))
     options = choose(place, include_partial_messages=True)
@@ -334,7 +334,7 @@ async def test_an_interrupt_ends_the_turn_and_the_next_one_works(
     assert texts(after) == ["Here I am."]
 
 
-async def test_the_model_can_be_changed_between_turns(port: Setup, choose: Choose) -> None:
+async def test_the_model_can_be_changed_between_turns(port: OpenPort, choose: Choose) -> None:
     place = await port(reply("One."), reply("Two."))
     async with connected(choose(place, model="claude-sonnet-4-5")) as client:
         first = await take_turn(client, "Hi.")
@@ -346,7 +346,7 @@ async def test_the_model_can_be_changed_between_turns(port: Setup, choose: Choos
 
 
 async def test_the_mode_can_be_changed_between_turns(
-    port: Setup, choose: Choose, tmp_path: Path
+    port: OpenPort, choose: Choose, tmp_path: Path
 ) -> None:
     target = tmp_path / "dev" / "project" / "log.txt"
     write = call("Write", file_path=str(target), content="ahoy\n")
@@ -363,7 +363,7 @@ async def test_the_mode_can_be_changed_between_turns(
     assert init.data["permissionMode"] == "acceptEdits"
 
 
-async def test_a_question_to_the_user_is_answered(port: Setup, choose: Choose) -> None:
+async def test_a_question_to_the_user_is_answered(port: OpenPort, choose: Choose) -> None:
     place = await port(reply(call("AskUserQuestion", questions=[COLOUR])), reply("Blue it is."))
 
     def blue(given: dict[str, Any]) -> PermissionResultAllow:
@@ -381,7 +381,9 @@ async def test_a_question_to_the_user_is_answered(port: Setup, choose: Choose) -
     assert texts(messages) == ["Blue it is."]
 
 
-async def test_an_approved_plan_ends_plan_mode(port: Setup, choose: Choose, tmp_path: Path) -> None:
+async def test_an_approved_plan_ends_plan_mode(
+    port: OpenPort, choose: Choose, tmp_path: Path
+) -> None:
     leap = tmp_path / "dev" / "project" / "leap.txt"
     place = await port(
         reply(call("Write", file_path="{{plan_file}}", content="# Plan\n\nLeap.\n")),
@@ -399,7 +401,7 @@ async def test_an_approved_plan_ends_plan_mode(port: Setup, choose: Choose, tmp_
     assert leap.read_text() == "leapt\n"
 
 
-async def test_a_refused_plan_keeps_plan_mode(port: Setup, choose: Choose) -> None:
+async def test_a_refused_plan_keeps_plan_mode(port: OpenPort, choose: Choose) -> None:
     place = await port(
         reply(call("Write", file_path="{{plan_file}}", content="# Plan\n")),
         reply(call("ExitPlanMode")),
@@ -417,7 +419,7 @@ async def test_a_refused_plan_keeps_plan_mode(port: Setup, choose: Choose) -> No
     assert init.data["permissionMode"] == "plan"
 
 
-async def test_a_session_is_resumed_by_its_id(port: Setup, choose: Choose) -> None:
+async def test_a_session_is_resumed_by_its_id(port: OpenPort, choose: Choose) -> None:
     place = await port(reply("Noted."), reply("Seven."))
     first = await ask_once("Remember seven.", choose(place))
     own = outcome(first).session_id
@@ -428,7 +430,7 @@ async def test_a_session_is_resumed_by_its_id(port: Setup, choose: Choose) -> No
     assert "Noted." in place.talks()[1]
 
 
-async def test_the_last_session_is_continued(port: Setup, choose: Choose) -> None:
+async def test_the_last_session_is_continued(port: OpenPort, choose: Choose) -> None:
     place = await port(reply("Noted."), reply("Seven."))
     first = await ask_once("Remember seven.", choose(place))
     second = await ask_once("Which number?", choose(place, continue_conversation=True))
@@ -436,7 +438,7 @@ async def test_the_last_session_is_continued(port: Setup, choose: Choose) -> Non
     assert "Remember seven." in place.talks()[1]
 
 
-async def test_a_fork_knows_the_past_and_has_its_own_id(port: Setup, choose: Choose) -> None:
+async def test_a_fork_knows_the_past_and_has_its_own_id(port: OpenPort, choose: Choose) -> None:
     place = await port(reply("Noted."), reply("Seven."))
     own = outcome(await ask_once("Remember seven.", choose(place))).session_id
     second = await ask_once("Which number?", choose(place, resume=own, fork_session=True))
@@ -444,7 +446,7 @@ async def test_a_fork_knows_the_past_and_has_its_own_id(port: Setup, choose: Cho
     assert "Remember seven." in place.talks()[1]
 
 
-async def test_the_sdk_reads_the_sessions_on_disk(port: Setup, choose: Choose) -> None:
+async def test_the_sdk_reads_the_sessions_on_disk(port: OpenPort, choose: Choose) -> None:
     place = await port(reply("Noted."))
     own = outcome(await ask_once("Remember seven.", choose(place))).session_id
     (session,) = list_sessions(directory=str(place.cwd))
@@ -453,7 +455,9 @@ async def test_the_sdk_reads_the_sessions_on_disk(port: Setup, choose: Choose) -
     assert [one.type for one in stored] == ["user", "assistant"]
 
 
-async def test_files_are_rewound_to_a_prompt(port: Setup, choose: Choose, tmp_path: Path) -> None:
+async def test_files_are_rewound_to_a_prompt(
+    port: OpenPort, choose: Choose, tmp_path: Path
+) -> None:
     target = tmp_path / "dev" / "project" / "log.txt"
     place = await port(
         reply(call("Write", file_path=str(target), content="ahoy\n")), reply("Written.")
@@ -473,7 +477,7 @@ async def test_files_are_rewound_to_a_prompt(port: Setup, choose: Choose, tmp_pa
     assert not target.exists()
 
 
-async def test_structured_output_is_given(port: Setup, choose: Choose) -> None:
+async def test_structured_output_is_given(port: OpenPort, choose: Choose) -> None:
     place = await port(reply(call("StructuredOutput", depth=7)), reply("Measured."))
     schema = {"type": "object", "properties": {"depth": {"type": "number"}}, "required": ["depth"]}
     wanted = {"type": "json_schema", "schema": schema}
@@ -481,7 +485,7 @@ async def test_structured_output_is_given(port: Setup, choose: Choose) -> None:
     assert outcome(messages).structured_output == {"depth": 7}
 
 
-async def test_what_the_cli_can_do_is_told(port: Setup, choose: Choose) -> None:
+async def test_what_the_cli_can_do_is_told(port: OpenPort, choose: Choose) -> None:
     place = await port(reply("Hi."))
     async with connected(choose(place)) as client:
         info = await bounded(client.get_server_info())
@@ -493,7 +497,7 @@ async def test_what_the_cli_can_do_is_told(port: Setup, choose: Choose) -> None:
     assert usage["maxTokens"] > 0
 
 
-async def test_turns_are_counted(port: Setup, choose: Choose) -> None:
+async def test_turns_are_counted(port: OpenPort, choose: Choose) -> None:
     place = await port(
         reply(call("Bash", command="echo one")), reply(call("Bash", command="echo two")), reply()
     )

@@ -16,7 +16,7 @@ import pytest
 
 from pilothouse_sim.scenario import gate, reply
 from pilothouse_sim.scenario import tool as call
-from tests.support.sim.sdk_port import Port, Setup
+from tests.support.sim.sdk_port import OpenPort, Port
 from tests.support.waiting import DEADLINE
 
 Entry = dict[str, Any]
@@ -116,7 +116,7 @@ def play(tmp_path: Path) -> Play:
     return run
 
 
-async def test_a_query_gives_messages_and_a_result(port: Setup, play: Play) -> None:
+async def test_a_query_gives_messages_and_a_result(port: OpenPort, play: Play) -> None:
     place = await port(reply("Good morning."))
     lines = await play(place, "query")
     (init,) = lines.messages("system", "init")
@@ -128,7 +128,7 @@ async def test_a_query_gives_messages_and_a_result(port: Setup, play: Play) -> N
     assert "Say hello." in place.talks()[0]
 
 
-async def test_deltas_come_when_they_are_asked_for(port: Setup, play: Play) -> None:
+async def test_deltas_come_when_they_are_asked_for(port: OpenPort, play: Play) -> None:
     place = await port(reply("Good morning."))
     lines = await play(place, "deltas")
     events = [one["event"] for one in lines.messages("stream_event")]
@@ -138,7 +138,7 @@ async def test_deltas_come_when_they_are_asked_for(port: Setup, play: Play) -> N
     assert "".join(deltas) == "Good morning."
 
 
-async def test_turns_are_one_conversation(port: Setup, play: Play) -> None:
+async def test_turns_are_one_conversation(port: OpenPort, play: Play) -> None:
     place = await port(reply("Noted."), reply("Seven."))
     lines = await play(place, "turns")
     assert lines.texts == ["Noted.", "Seven."]
@@ -147,7 +147,9 @@ async def test_turns_are_one_conversation(port: Setup, play: Play) -> None:
     assert "Remember seven." in place.talks()[1]
 
 
-async def test_an_allowed_command_runs_as_the_callback_changed_it(port: Setup, play: Play) -> None:
+async def test_an_allowed_command_runs_as_the_callback_changed_it(
+    port: OpenPort, play: Play
+) -> None:
     place = await port(reply(call("Bash", command="touch made")), reply("Made."))
     lines = await play(place, "allow")
     (asked,) = lines.notes("asked")
@@ -160,7 +162,7 @@ async def test_an_allowed_command_runs_as_the_callback_changed_it(port: Setup, p
     assert (place.cwd / "other").exists()
 
 
-async def test_a_denied_command_does_not_run(port: Setup, play: Play) -> None:
+async def test_a_denied_command_does_not_run(port: OpenPort, play: Play) -> None:
     place = await port(reply(call("Bash", command="touch made")), reply("I see."))
     lines = await play(place, "deny")
     (refusal,) = lines.blocks("tool_result")
@@ -171,14 +173,14 @@ async def test_a_denied_command_does_not_run(port: Setup, play: Play) -> None:
     assert not (place.cwd / "made").exists()
 
 
-async def test_a_single_query_may_ask_as_well(port: Setup, play: Play) -> None:
+async def test_a_single_query_may_ask_as_well(port: OpenPort, play: Play) -> None:
     place = await port(reply(call("Bash", command="touch made")), reply("Made."))
     lines = await play(place, "allowOnce")
     assert [one["asked"] for one in lines.notes("asked")] == ["Bash"]
     assert (place.cwd / "made").exists()
 
 
-async def test_hooks_are_called_and_obeyed(port: Setup, play: Play) -> None:
+async def test_hooks_are_called_and_obeyed(port: OpenPort, play: Play) -> None:
     place = await port(
         reply(call("Bash", command="touch bad")), reply(call("Bash", command="touch good")), reply()
     )
@@ -200,7 +202,7 @@ async def test_hooks_are_called_and_obeyed(port: Setup, play: Play) -> None:
     assert [one.name for one in place.cwd.iterdir()] == ["good"]
 
 
-async def test_a_tool_in_the_hosts_process_is_called(port: Setup, play: Play) -> None:
+async def test_a_tool_in_the_hosts_process_is_called(port: OpenPort, play: Play) -> None:
     place = await port(reply(call("mcp__ship__add", a=3, b=4)), reply("Seven."))
     lines = await play(place, "tool")
     assert lines.notes("called") == [{"called": {"a": 3, "b": 4}}]
@@ -212,7 +214,9 @@ async def test_a_tool_in_the_hosts_process_is_called(port: Setup, play: Play) ->
     assert "mcp__ship__add" in offered
 
 
-async def test_an_interrupt_ends_the_turn_and_the_next_one_works(port: Setup, play: Play) -> None:
+async def test_an_interrupt_ends_the_turn_and_the_next_one_works(
+    port: OpenPort, play: Play
+) -> None:
     place = await port(reply("Once upon", gate("never"), " a time."), reply("Here I am."))
     lines = await play(place, "interrupt")
     kinds = [one["subtype"] for one in lines.messages("result")]
@@ -221,7 +225,7 @@ async def test_an_interrupt_ends_the_turn_and_the_next_one_works(port: Setup, pl
     assert lines.messages("result")[1]["result"] == "Here I am."
 
 
-async def test_the_model_can_be_changed_between_turns(port: Setup, play: Play) -> None:
+async def test_the_model_can_be_changed_between_turns(port: OpenPort, play: Play) -> None:
     place = await port(reply("One."), reply("Two."))
     lines = await play(place, "model")
     models = [one["message"]["model"] for one in lines.messages("assistant")]
@@ -230,7 +234,7 @@ async def test_the_model_can_be_changed_between_turns(port: Setup, play: Play) -
 
 
 async def test_the_mode_can_be_changed_between_turns(
-    port: Setup, play: Play, tmp_path: Path
+    port: OpenPort, play: Play, tmp_path: Path
 ) -> None:
     target = tmp_path / "dev" / "project" / "log.txt"
     write = call("Write", file_path=str(target), content="ahoy\n")
@@ -242,7 +246,7 @@ async def test_the_mode_can_be_changed_between_turns(
     assert modes == ["default", "acceptEdits"]
 
 
-async def test_a_question_to_the_user_is_answered(port: Setup, play: Play) -> None:
+async def test_a_question_to_the_user_is_answered(port: OpenPort, play: Play) -> None:
     place = await port(reply(call("AskUserQuestion", questions=[COLOUR])), reply("Blue it is."))
     lines = await play(place, "question")
     (asked,) = lines.notes("asked")
@@ -253,7 +257,7 @@ async def test_a_question_to_the_user_is_answered(port: Setup, play: Play) -> No
     assert lines.texts == ["Blue it is."]
 
 
-async def test_an_approved_plan_ends_plan_mode(port: Setup, play: Play, tmp_path: Path) -> None:
+async def test_an_approved_plan_ends_plan_mode(port: OpenPort, play: Play, tmp_path: Path) -> None:
     leap = tmp_path / "dev" / "project" / "leap.txt"
     place = await port(
         reply(call("Write", file_path="{{plan_file}}", content="# Plan\n\nLeap.\n")),
@@ -269,7 +273,7 @@ async def test_an_approved_plan_ends_plan_mode(port: Setup, play: Play, tmp_path
     assert leap.read_text() == "leapt\n"
 
 
-async def test_a_refused_plan_keeps_plan_mode(port: Setup, play: Play) -> None:
+async def test_a_refused_plan_keeps_plan_mode(port: OpenPort, play: Play) -> None:
     place = await port(
         reply(call("Write", file_path="{{plan_file}}", content="# Plan\n")),
         reply(call("ExitPlanMode")),
@@ -282,7 +286,7 @@ async def test_a_refused_plan_keeps_plan_mode(port: Setup, play: Play) -> None:
     assert lines.messages("system", "init")[1]["permissionMode"] == "plan"
 
 
-async def test_a_session_is_resumed_by_its_id(port: Setup, play: Play) -> None:
+async def test_a_session_is_resumed_by_its_id(port: OpenPort, play: Play) -> None:
     place = await port(reply("Noted."), reply("Seven."))
     lines = await play(place, "resume")
     first, second = lines.messages("result", "success")
@@ -292,7 +296,7 @@ async def test_a_session_is_resumed_by_its_id(port: Setup, play: Play) -> None:
     assert "Noted." in place.talks()[1]
 
 
-async def test_a_fork_knows_the_past_and_has_its_own_id(port: Setup, play: Play) -> None:
+async def test_a_fork_knows_the_past_and_has_its_own_id(port: OpenPort, play: Play) -> None:
     place = await port(reply("Noted."), reply("Seven."))
     lines = await play(place, "fork")
     first, second = lines.messages("result", "success")
@@ -300,7 +304,7 @@ async def test_a_fork_knows_the_past_and_has_its_own_id(port: Setup, play: Play)
     assert "Remember seven." in place.talks()[1]
 
 
-async def test_the_sdk_reads_the_sessions_on_disk(port: Setup, play: Play) -> None:
+async def test_the_sdk_reads_the_sessions_on_disk(port: OpenPort, play: Play) -> None:
     place = await port(reply("Noted."))
     lines = await play(place, "sessions")
     (session,) = lines.notes("sessions")[0]["sessions"]
@@ -310,7 +314,7 @@ async def test_the_sdk_reads_the_sessions_on_disk(port: Setup, play: Play) -> No
     assert [one["type"] for one in stored] == ["user", "assistant"]
 
 
-async def test_what_the_cli_can_do_is_told(port: Setup, play: Play) -> None:
+async def test_what_the_cli_can_do_is_told(port: OpenPort, play: Play) -> None:
     place = await port(reply("Hi."))
     lines = await play(place, "told")
     names = {command["name"] for command in lines.notes("commands")[0]["commands"]}

@@ -31,7 +31,7 @@ FLAGS = (
 )
 
 
-class Company:
+class SimClient:
     """The client's end of the wire."""
 
     def __init__(self, answers: Answers) -> None:
@@ -154,20 +154,20 @@ class Company:
 
 
 @asynccontextmanager
-async def company(
+async def sim_client(
     place: Path,
     monkeypatch: pytest.MonkeyPatch,
     *replies: AnyReply,
     flags: tuple[str, ...] = (),
     answers: Answers | None = None,
-) -> AsyncIterator[Company]:
+) -> AsyncIterator[SimClient]:
     """A simulator that plays these replies in a home of its own, and its client."""
     cwd = place / "project"
     cwd.mkdir()
     monkeypatch.chdir(cwd)
     monkeypatch.setenv("HOME", str(place))
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(place / ".claude"))
-    client = Company(answers or {})
+    client = SimClient(answers or {})
     model = Model(Script(Scenario(replies=list(replies))), None)
     running = asyncio.create_task(run(parse([*FLAGS, *flags]), client, model))
     try:

@@ -33,7 +33,7 @@ for line in sys.stdin.buffer:
 
 
 @dataclass
-class Running:
+class RunningRelay:
     """A relay that a test has started."""
 
     process: asyncio.subprocess.Process
@@ -66,7 +66,7 @@ async def relay(
     env: dict[str, str] | None = None,
     token: str = TOKEN,
     cwd: Path | None = None,
-) -> AsyncIterator[Running]:
+) -> AsyncIterator[RunningRelay]:
     """A relay, killed at the end of the test if it is still there."""
     spool, log = folder / "spool", folder / "log"
     readable, writable = os.pipe()
@@ -86,7 +86,7 @@ async def relay(
         )
     os.close(readable)
     try:
-        yield Running(process, spool, log)
+        yield RunningRelay(process, spool, log)
     finally:
         if process.returncode is None:
             process.kill()

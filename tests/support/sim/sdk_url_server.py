@@ -97,7 +97,7 @@ Reader = asyncio.StreamReader
 Writer = asyncio.StreamWriter
 
 
-class Harbour:
+class SdkUrlServer:
     """`visits` and `posts` grow as peers come; `until` waits for what they do.
 
     `refusals` are HTTP statuses for the next dials, `statuses` for the next POSTs; CUT hangs up.
