@@ -85,6 +85,47 @@ async def test_a_killed_guard_leaves_nothing_and_the_end_is_told(
         assert await running.result() == 0
 
 
+# Left a tool to the guard; told to end, it sees that one go before it goes itself.
+LAST_TO_GO = """
+import os, signal, subprocess, sys, time
+hide = "import os,time\\nif os.fork(): os._exit(0)\\n" \\
+       "print(os.getpid(), flush=True)\\ntime.sleep(1000)"
+tool = subprocess.Popen([sys.executable, "-S", "-c", hide], stdout=subprocess.PIPE,
+                        start_new_session=True)
+hidden = int(tool.stdout.readline())
+tool.wait()
+def leave(*_):
+    try:
+        while True:
+            os.kill(hidden, 0)
+            time.sleep(0.01)
+    except ProcessLookupError:
+        print("alone", flush=True)
+        os._exit(0)
+signal.signal(signal.SIGTERM, leave)
+print(hidden, flush=True)
+while True:
+    time.sleep(1000)
+"""
+
+
+async def test_what_a_killed_guard_had_is_gone_before_the_cli_has_had_its_grace(
+    tmp_path: Path,
+) -> None:
+    env = {"PATH": os.environ["PATH"]}
+    async with (
+        RelayDoor().opened() as door,
+        relay(door.url, tmp_path, python(LAST_TO_GO), env=env) as running,
+    ):
+        await door.has(1)
+        guard = door.hellos[0].guard_pid
+        assert guard is not None
+        os.kill(guard, signal.SIGKILL)
+        assert (await door.ended()).code == 0
+        assert door.lines[1:] == [b"alone"]
+        assert await running.result() == 0
+
+
 async def test_a_cli_that_ends_leaves_nothing_behind_either(tmp_path: Path) -> None:
     async with mid_tool(tmp_path) as (door, running, pids):
         os.kill(pids[0], signal.SIGKILL)

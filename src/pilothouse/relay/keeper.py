@@ -232,6 +232,10 @@ class Keeper:
             self._child.kill_group()
         if has_left or waited >= SWEEP_GRACE:
             left = orphans.kill_children()
+        else:
+            # Tools that it had left to the guard need no grace, and if we are killed meanwhile
+            # nobody ends them.
+            orphans.kill_children(but=self._child.pid)
         if left and waited < SWEEP_LIMIT:
             self._timers.set("sweep", SWEEP, self._sweep)
         else:

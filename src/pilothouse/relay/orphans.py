@@ -29,9 +29,9 @@ def become_subreaper() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, ctypes.c_ulong(1), 0, 0, 0)
 
 
-def kill_children() -> bool:
-    """Kill every child; False if there is none."""
-    found = _children()
+def kill_children(*, but: int = 0) -> bool:
+    """Kill every child, or every one but this; False if there is none."""
+    found = [pid for pid in _children() if pid != but]
     for pid in found:
         # Ours and not reaped, so that the number is still its own.
         with suppress(ProcessLookupError, PermissionError):
