@@ -74,10 +74,11 @@ def on(words: str, *replies: AnyReply) -> Branch:
 
 
 BRANCHES = [
+    # First: a CLI takes what waited in one message, and the ping may be among others.
+    on("a ping", reply("Pong.")),
     on("a story", reply(text(WORDS, chunk=4, delay=0.004))),
     on("a tool", reply(tool("Bash", command="echo it-ran", description="Run it"))),
     on("a hide", reply(tool("Bash", command=HIDE, description="Hide it"))),
-    on("a ping", reply("Pong.")),
     on("it-ran", reply("It ran.")),
 ]
 
