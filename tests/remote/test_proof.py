@@ -16,7 +16,7 @@ from pilothouse.api.events import Batch
 from pilothouse.api.requests import Start
 from pilothouse.errors import ServerError
 from pilothouse.faces.http import Application
-from pilothouse.remote import RemoteEngine, dialling, watching
+from pilothouse.remote import RemoteEngine, event_stream, proven_connection
 from tests.support.certificates import certificate
 from tests.support.http.fake_engine import FakeEngine
 from tests.support.http.serving import TOKEN, make_app, served
@@ -42,8 +42,8 @@ both = pytest.mark.parametrize("verb", VERBS.values(), ids=VERBS)
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(watching, "FIRST_PAUSE", 0.01)
-    monkeypatch.setattr(watching, "LONGEST_PAUSE", 0.05)
+    monkeypatch.setattr(event_stream, "FIRST_PAUSE", 0.01)
+    monkeypatch.setattr(event_stream, "LONGEST_PAUSE", 0.05)
 
 
 @asynccontextmanager
@@ -83,7 +83,7 @@ ANSWERS: dict[str, bytes | None] = {
 async def test_who_listens_at_the_old_address_gets_no_token(
     answer: bytes | None, verb: Verb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(dialling, "PROVES_WITHIN", 0.1)
+    monkeypatch.setattr(proven_connection, "PROVES_WITHIN", 0.1)
     app = make_app(await fake())
     async with served(app) as address, engine_at(address) as remote:
         await verb(remote)

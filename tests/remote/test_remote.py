@@ -20,7 +20,7 @@ from pilothouse.api.events import Batch, Gap
 from pilothouse.api.operations import OPERATIONS
 from pilothouse.api.problems import CODES, code_of
 from pilothouse.api.requests import Ask, Caps, Fork, Say, SessionOptions, Start
-from pilothouse.remote import RemoteEngine, watching
+from pilothouse.remote import RemoteEngine, event_stream
 from tests.support.http.fake_engine import FakeEngine
 from tests.support.http.serving import TOKEN, calling, make_app, served
 from tests.support.ports import free_port
@@ -44,7 +44,7 @@ async def over_http(engine: FakeEngine) -> AsyncGenerator[RemoteEngine]:
 async def in_memory(engine: FakeEngine) -> AsyncGenerator[RemoteEngine]:
     """As over HTTP, but the requests go to the application without a socket between."""
     remote = RemoteEngine("http://localhost", TOKEN)
-    remote._caller._client = calling(make_app(engine))  # pyright: ignore[reportPrivateUsage]
+    remote._http._client = calling(make_app(engine))  # pyright: ignore[reportPrivateUsage]
     try:
         yield remote
     finally:
@@ -355,8 +355,8 @@ async def test_a_watcher_sees_one_session_when_asked() -> None:
 async def test_a_watcher_survives_a_restart_of_the_server_without_loss_or_double(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(watching, "FIRST_PAUSE", 0.001)
-    monkeypatch.setattr(watching, "LONGEST_PAUSE", 0.01)
+    monkeypatch.setattr(event_stream, "FIRST_PAUSE", 0.001)
+    monkeypatch.setattr(event_stream, "LONGEST_PAUSE", 0.01)
     engine = await prepared()
     port = free_port()
     remote = RemoteEngine(f"http://127.0.0.1:{port}", TOKEN)

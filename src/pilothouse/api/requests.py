@@ -17,21 +17,21 @@ __all__ = [
     "Ask",
     "Caps",
     "Compact",
-    "Control",
+    "ControlCall",
     "Dollars",
-    "Drain",
     "DryRunText",
     "Enable",
     "Fork",
     "Members",
+    "ModeChange",
+    "ModelChange",
     "Rewind",
+    "RunnerDrain",
     "Say",
     "Servers",
     "SessionOptions",
-    "SetMode",
-    "SetModel",
-    "SetThinking",
     "Start",
+    "ThinkingChange",
     "Withdraw",
 ]
 
@@ -152,19 +152,19 @@ class Compact(Members, frozen=True):
     instructions: str | None = None
 
 
-class SetMode(Members, frozen=True):
+class ModeChange(Members, frozen=True):
     """The permission mode to work in."""
 
     mode: PermissionMode
 
 
-class SetModel(Members, frozen=True):
+class ModelChange(Members, frozen=True):
     """The model to use; null for the CLI's default."""
 
     model: str | None
 
 
-class SetThinking(Members, frozen=True):
+class ThinkingChange(Members, frozen=True):
     """How many tokens a thought may have; null for the CLI's default."""
 
     tokens: Annotated[int, Meta(ge=0, le=2**31)] | None
@@ -182,7 +182,7 @@ class Enable(Members, frozen=True):
     enabled: bool
 
 
-class Control(Members, frozen=True):
+class ControlCall(Members, frozen=True):
     """A control request of the CLI's protocol that is on the list of allowed ones."""
 
     subtype: Annotated[str, Meta(min_length=1, max_length=128)]
@@ -195,7 +195,7 @@ class AddRunner(Members, frozen=True):
     name: Annotated[str, Meta(max_length=256)]
 
 
-class Drain(Members, frozen=True):
+class RunnerDrain(Members, frozen=True):
     """Whether a runner is to take no new sessions."""
 
     draining: bool = True

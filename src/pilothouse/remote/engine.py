@@ -12,8 +12,8 @@ from pilothouse.api.engine import Engine
 from pilothouse.api.events import Batch
 from pilothouse.api.operations import OPERATIONS, Operation, OperationCall, no_such
 
-from .calling import Caller
-from .watching import watch
+from .event_stream import watch
+from .http_client import HttpClient
 
 if TYPE_CHECKING:
     import ssl
@@ -61,7 +61,7 @@ class RemoteEngine:
     ) -> None:
         """`tls`: whom to trust at an https address. `patience`: how long a watcher waits for a
         server that is gone to come back."""
-        self._caller = Caller(address, token, tls)
+        self._http = HttpClient(address, token, tls)
         self._patience = patience
 
     start = _remote(Engine.start)
@@ -106,16 +106,16 @@ class RemoteEngine:
         self, after: int | None = None, *, session_id: str | None = None
     ) -> AsyncGenerator[Batch]:
         """As it happens; comes back by itself, at the same place, when the server was away."""
-        return watch(self._caller, after, session_id, self._patience)
+        return watch(self._http, after, session_id, self._patience)
 
     async def aclose(self) -> None:
         """Leave the server. It goes on, and so do its sessions."""
-        await self._caller.aclose()
+        await self._http.aclose()
 
     async def do(self, operation: Operation, call: OperationCall) -> Any:
         """Ask the server for an operation of the table."""
         path = {name: _segment(name, value) for name, value in call.path.items()}
-        return await self._caller.ask(
+        return await self._http.ask(
             operation.result,
             operation.method,
             operation.path.format(**path),

@@ -10,7 +10,7 @@ from typing import Any, Final
 import httpcore
 import httpx
 
-from .dialling import dial
+from .proven_connection import dial
 
 __all__ = ["ProvenTransport"]
 

@@ -26,8 +26,8 @@ from .logs import Redaction, set_up
 
 if TYPE_CHECKING:
     from pilothouse.api.engine import Engine
+    from pilothouse.faces.mcp.engine_handle import EngineHandle
     from pilothouse.faces.mcp.http import OverHttp
-    from pilothouse.faces.mcp.reaching import Reach
 
 __all__ = ["Lent", "McpOverHttp", "run_stdio"]
 
@@ -132,20 +132,20 @@ async def serve_stdio(
 
     Sessions of the server go on; those of an engine of this process's own are closed in order.
     """
-    from pilothouse.faces.mcp.reaching import Reach
+    from pilothouse.faces.mcp.engine_handle import EngineHandle
     from pilothouse.faces.mcp.stdio import serve
 
     from .background import connect
 
-    reach = Reach(lambda: connect(settings, standalone=standalone, env=env))
-    server = _server(reach, settings, _here(), permission_check_only=permission_check)
+    handle = EngineHandle(lambda: connect(settings, standalone=standalone, env=env))
+    server = _server(handle, settings, _here(), permission_check_only=permission_check)
     try:
         async with asyncio.TaskGroup() as tasks:
             serving = tasks.create_task(serve(server, *pipes, longest=settings.body_limit))
             for each in ENDING_SIGNALS:
                 asyncio.get_running_loop().add_signal_handler(each, serving.cancel)
     finally:
-        await reach.aclose()
+        await handle.aclose()
 
 
 def _here() -> str | None:
@@ -159,14 +159,18 @@ def _here() -> str | None:
 
 
 def _server(
-    reach: Reach, settings: Settings, cwd: str | None, *, permission_check_only: bool = False
+    handle: EngineHandle,
+    settings: Settings,
+    cwd: str | None,
+    *,
+    permission_check_only: bool = False,
 ) -> Any:
-    from pilothouse.faces.mcp.operating import Operator
     from pilothouse.faces.mcp.server import create_server
+    from pilothouse.faces.mcp.tool_handlers import ToolHandlers
 
     return create_server(
-        Operator(reach, answers=settings.mcp_answers),
-        reach,
+        ToolHandlers(handle, answers=settings.mcp_answers),
+        handle,
         permission_check_only=permission_check_only,
         default_cwd=cwd,
     )
@@ -213,14 +217,14 @@ class McpOverHttp:
 
     async def _open(self) -> None:
         module = await asyncio.to_thread(_import_http)
-        from pilothouse.faces.mcp.reaching import Reach
+        from pilothouse.faces.mcp.engine_handle import EngineHandle
 
-        reach = Reach(self._lend)
-        server = _server(reach, self._settings, None)
+        handle = EngineHandle(self._lend)
+        server = _server(handle, self._settings, None)
         async with module.open_app(server, body_limit=self._settings.body_limit) as app:
             self._app.set_result(app)
             await self._ending.wait()
-        await reach.aclose()
+        await handle.aclose()
 
     async def _lend(self) -> Engine:
         return cast("Engine", Lent(self._engine))

@@ -5,7 +5,7 @@ What is wrong with a value is said with its name, where it came from, and what i
 
 from __future__ import annotations
 
-from .loading import CONFIG_VARIABLE, Settings, load
+from .settings import CONFIG_VARIABLE, Settings, load
 from .table import TABLE, Setting, reference
 
 __all__ = ["CONFIG_VARIABLE", "TABLE", "Setting", "Settings", "load", "reference"]

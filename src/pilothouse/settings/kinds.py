@@ -19,7 +19,7 @@ __all__ = [
     "URL",
     "WORDS",
     "Around",
-    "Kind",
+    "ValueKind",
     "claude_folder",
     "in_config",
     "number",
@@ -41,7 +41,7 @@ class Around(NamedTuple):
     folder: Path
 
 
-class Kind(NamedTuple):
+class ValueKind(NamedTuple):
     """What a setting takes, in words and as a function that raises ValueError."""
 
     allowed: str
@@ -50,7 +50,7 @@ class Kind(NamedTuple):
     """The value as a variable's text."""
 
 
-def whole(least: int, most: int | None = None) -> Kind:
+def whole(least: int, most: int | None = None) -> ValueKind:
     allowed = f"a whole number of {least} or more" if most is None else f"{least} to {most}"
 
     def parse(raw: Any, _: Around) -> int:
@@ -58,16 +58,16 @@ def whole(least: int, most: int | None = None) -> Kind:
             raise ValueError(raw)
         return _within(int(raw), least, most)
 
-    return Kind(allowed, parse)
+    return ValueKind(allowed, parse)
 
 
-def number(least: float) -> Kind:
+def number(least: float) -> ValueKind:
     def parse(raw: Any, _: Around) -> float:
         if isinstance(raw, bool) or not isinstance(raw, int | float | str):
             raise ValueError(raw)
         return _within(float(raw), least, None)
 
-    return Kind(f"a number of {least:g} or more", parse)
+    return ValueKind(f"a number of {least:g} or more", parse)
 
 
 def _within(value: Any, least: float, most: float | None) -> Any:
@@ -77,14 +77,14 @@ def _within(value: Any, least: float, most: float | None) -> Any:
     return value
 
 
-def optional(kind: Kind) -> Kind:
+def optional(kind: ValueKind) -> ValueKind:
     def parse(raw: Any, around: Around) -> Any:
         return None if raw == "none" else kind.parse(raw, around)
 
     def write(value: Any) -> str:
         return "none" if value is None else kind.write(value)
 
-    return Kind(f'{kind.allowed}, or "none"', parse, write)
+    return ValueKind(f'{kind.allowed}, or "none"', parse, write)
 
 
 def _parse_switch(raw: Any, _: Around) -> bool:
@@ -99,13 +99,13 @@ def _write_switch(value: Any) -> str:
     return str(value).lower()
 
 
-def one_of(*words: str) -> Kind:
+def one_of(*words: str) -> ValueKind:
     def parse(raw: Any, _: Around) -> str:
         if isinstance(raw, str) and raw.lower() in words:
             return raw.lower()
         raise ValueError(raw)
 
-    return Kind(_or(words), parse)
+    return ValueKind(_or(words), parse)
 
 
 def _parse_text(raw: Any, _: Around) -> str:
@@ -152,7 +152,7 @@ def _parse_root(raw: Any, around: Around) -> Path:
     return path
 
 
-def _list(allowed: str, separator: str, item: Callable[[Any, Around], Any]) -> Kind:
+def _list(allowed: str, separator: str, item: Callable[[Any, Around], Any]) -> ValueKind:
     def parse(raw: Any, around: Around) -> tuple[Any, ...]:
         if isinstance(raw, str):
             raw = [each.strip() for each in raw.split(separator) if each.strip()]
@@ -163,14 +163,16 @@ def _list(allowed: str, separator: str, item: Callable[[Any, Around], Any]) -> K
     def write(values: Sequence[Any]) -> str:
         return separator.join(map(str, values))
 
-    return Kind(f'a list of {allowed} (in a variable: with "{separator}" between)', parse, write)
+    return ValueKind(
+        f'a list of {allowed} (in a variable: with "{separator}" between)', parse, write
+    )
 
 
-SWITCH: Final = Kind("true or false", _parse_switch, _write_switch)
-TEXT: Final = Kind("a text", _parse_text)
-PATH: Final = Kind("a path", _parse_path)
-PROGRAM: Final = Kind("a path, or a name on PATH", _parse_program)
-URL: Final = Kind("an http or https URL", _parse_url)
+SWITCH: Final = ValueKind("true or false", _parse_switch, _write_switch)
+TEXT: Final = ValueKind("a text", _parse_text)
+PATH: Final = ValueKind("a path", _parse_path)
+PROGRAM: Final = ValueKind("a path, or a name on PATH", _parse_program)
+URL: Final = ValueKind("an http or https URL", _parse_url)
 PATHS: Final = _list("paths without a colon", ":", _parse_root)
 ORIGINS: Final = _list("origins like https://example.com", ",", _parse_origin)
 WORDS: Final = _list("names", ",", _parse_text)

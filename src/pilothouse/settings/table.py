@@ -13,7 +13,7 @@ from .kinds import (
     TEXT,
     URL,
     WORDS,
-    Kind,
+    ValueKind,
     claude_folder,
     in_config,
     number,
@@ -31,7 +31,7 @@ class Setting(NamedTuple):
 
     name: str
     variable: str
-    kind: Kind
+    kind: ValueKind
     default: Any
     """A value, or for a place a function of the environment."""
     doc: str

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilothouse.errors import UsageError
-from pilothouse.faces.mcp.calls import CALLS, Start, Status, read
+from pilothouse.faces.mcp.calls import CALLS, StartCall, StatusCall, read
 
 SAID = {"sessionId": "a", "message": "b"}
 ANSWERED = {"sessionId": "a", "id": "b"}
@@ -57,8 +57,8 @@ def test_everything_wrong_with_the_names_is_told_at_once() -> None:
 
 
 def test_null_is_nothing_and_a_whole_number_is_one_in_any_form() -> None:
-    assert read("claude_start", {"prompt": "a", "model": None}) == Start(prompt="a")
-    assert read("claude_status", {"sessionId": "a", "outputLines": 5.0}) == Status(
+    assert read("claude_start", {"prompt": "a", "model": None}) == StartCall(prompt="a")
+    assert read("claude_status", {"sessionId": "a", "outputLines": 5.0}) == StatusCall(
         session_id="a", output_lines=5
     )
 

@@ -19,7 +19,7 @@ from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.server.lowlevel import Server
 
-from pilothouse.faces.mcp import pushing
+from pilothouse.faces.mcp import form_push
 from pilothouse.faces.mcp.http import OverHttp, open_app
 from pilothouse_sim.scenario import reply, tool
 from tests.support.http.fake_engine import FakeEngine
@@ -216,7 +216,7 @@ async def test_a_form_that_a_call_has_brought_is_answered_after_it(desk: OpenMcp
 async def test_a_form_comes_with_the_clients_own_stream_once_that_is_there(
     desk: OpenMcp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pushing, "LOOK_S", 0.01)
+    monkeypatch.setattr(form_push, "LOOK_S", 0.01)
     at = await desk(MAKE, "Made.")
     async with asyncio.timeout(DEADLINE), placed(at.server) as place, place.raw() as http:
         client = Listener(http, place)

@@ -18,8 +18,8 @@ from pilothouse.api.requests import Ask
 from pilothouse.api.values import LONGEST_WORD
 from pilothouse.errors import DirectoryRefused, NotNow, ServerError, SettingError, UsageError
 from pilothouse.faces.mcp import permission
+from pilothouse.faces.mcp.engine_handle import EngineHandle
 from pilothouse.faces.mcp.permission import check, identify, name_asker
-from pilothouse.faces.mcp.reaching import Reach
 
 DEADLINE = 20.0
 SESSION = "11111111-2222-4333-8444-555555555555"
@@ -78,7 +78,7 @@ def _question(state: Any, because: str | None = None) -> Question:
     )
 
 
-def reaching(*engines: Guests | Exception) -> Reach:
+def reaching(*engines: Guests | Exception) -> EngineHandle:
     """Connects to one after the other; the last one is there for ever."""
     left = list(engines)
 
@@ -88,11 +88,11 @@ def reaching(*engines: Guests | Exception) -> Reach:
             raise found
         return cast("Engine", found)
 
-    return Reach(connect)
+    return EngineHandle(connect)
 
 
 async def checked(
-    reach: Reach,
+    handle: EngineHandle,
     arguments: Any = BASH,
     meta: dict[str, Any] | None = None,
     *,
@@ -102,7 +102,7 @@ async def checked(
 ) -> dict[str, Any]:
     async with asyncio.timeout(DEADLINE):
         told = await check(
-            reach, arguments, meta, identity=SESSION, cwd=cwd, label=label, progress=progress
+            handle, arguments, meta, identity=SESSION, cwd=cwd, label=label, progress=progress
         )
     return json.loads(told)
 

@@ -12,8 +12,8 @@ from mcp.shared.exceptions import MCPError
 
 from pilothouse.errors import ServerError
 from pilothouse.faces.mcp import prompts, tools
-from pilothouse.faces.mcp.operating import Answers
 from pilothouse.faces.mcp.prompts import PROMPTS, instructions
+from pilothouse.faces.mcp.tool_handlers import Answers
 
 
 async def anyone() -> Answers:

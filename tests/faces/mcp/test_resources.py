@@ -20,7 +20,7 @@ from pilothouse.api.events import Gap
 from pilothouse.api.requests import Start
 from pilothouse.api.statuses import Listed, Listing
 from pilothouse.errors import ServerError
-from pilothouse.faces.mcp.reaching import Reach
+from pilothouse.faces.mcp.engine_handle import EngineHandle
 from pilothouse.faces.mcp.resources import PAGE, Resources
 from pilothouse.faces.mcp.transcripts import NARROWEST
 from tests.support.http.fake_engine import NOW, FakeEngine
@@ -40,7 +40,7 @@ class House:
         self.engine = FakeEngine()
         self.connected = 0
         self.told: asyncio.Queue[str] = asyncio.Queue()
-        self.resources = Resources(Reach(self.connect), every_s=0.01, limit=limit)
+        self.resources = Resources(EngineHandle(self.connect), every_s=0.01, limit=limit)
 
     async def connect(self) -> Any:
         self.connected += 1
@@ -189,7 +189,7 @@ async def test_an_engine_that_cannot_be_reached_is_an_error_with_the_reason():
     async def nowhere() -> Any:
         raise ServerError("no server can be reached")
 
-    house.resources = Resources(Reach(nowhere))
+    house.resources = Resources(EngineHandle(nowhere))
     async with house.client() as client:
         with pytest.raises(MCPError, match="no server can be reached"):
             await client.list_resources()
@@ -334,7 +334,7 @@ async def test_events_that_are_gone_may_have_changed_anything():
 async def test_many_changes_soon_after_each_other_are_told_together():
     house = House()
     session_id = await house.start()
-    house.resources = Resources(Reach(house.connect), every_s=3600)
+    house.resources = Resources(EngineHandle(house.connect), every_s=3600)
     async with house.client() as client:
         await client.subscribe_resource(f"{EVERY}/{session_id}")
         house.write(session_id, "turn.ended")

@@ -9,8 +9,8 @@ import mcp_types as types
 import pytest
 
 from pilothouse import errors
-from pilothouse.faces.mcp import waiting
-from pilothouse.faces.mcp.rounds import Round
+from pilothouse.faces.mcp import session_wait
+from pilothouse.faces.mcp.elicitation import Round
 from tests.support.mcp.desk import (
     HELD,
     MODERN,
@@ -44,7 +44,7 @@ async def test_a_person_answers_in_a_form_while_the_call_waits(desk: OpenMcp) ->
 async def test_what_is_told_of_a_wait_grows_also_while_a_person_decides(
     desk: OpenMcp, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "TICK_S", 0.01)
+    monkeypatch.setattr(session_wait, "TICK_S", 0.01)
     at = await desk(TOUCH, HELD)
     seen: list[tuple[float, float | None, str | None]] = []
     told = asyncio.Event()

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mcp import MCPError
 
 from pilothouse.faces.mcp import stdio
-from pilothouse.faces.mcp.stdio import KEPT, Lines, TooLong, serve
+from pilothouse.faces.mcp.stdio import KEPT, LineSplitter, TooLong, serve
 from tests.support.mcp.bare import INITIALIZE, INITIALIZED, LIST, OneToolServer
 from tests.support.waiting import DEADLINE
 
@@ -310,7 +310,7 @@ def test_lines_do_not_depend_on_where_the_bytes_are_cut(
 ) -> None:
     data = b"".join(each + b"\n" for each in lines)
     places = sorted({0, len(data), *(cut % (len(data) + 1) for cut in cuts)})
-    cutter = Lines(8)
+    cutter = LineSplitter(8)
     pieces = [data[a:b] for a, b in itertools.pairwise(places)]
     found = [line for piece in pieces for line in cutter.feed(piece)]
     assert found == [each if len(each) <= 8 else TooLong(each) for each in lines]

@@ -9,9 +9,9 @@ from typing import Any
 import mcp_types as types
 from mcp import Client
 
-from pilothouse.faces.mcp.operating import Operator
-from pilothouse.faces.mcp.reaching import Reach
+from pilothouse.faces.mcp.engine_handle import EngineHandle
 from pilothouse.faces.mcp.server import create_server
+from pilothouse.faces.mcp.tool_handlers import ToolHandlers
 from pilothouse.server.mcp import Lent
 from pilothouse_sim.scenario import gate, reply, tool
 from tests.support.engine.harness import EngineHarness
@@ -33,16 +33,16 @@ class McpHarness:
     ) -> None:
         self.house = house
         self.engine = engine
-        self.reach = Reach(self._connect)
-        self.operator = Operator(self.reach, answers=answers)
+        self.handle = EngineHandle(self._connect)
+        self.tool_handlers = ToolHandlers(self.handle, answers=answers)
         cwd = str(house.cwd) if default_cwd == "" else default_cwd
-        self.server = create_server(self.operator, self.reach, default_cwd=cwd, **more)
+        self.server = create_server(self.tool_handlers, self.handle, default_cwd=cwd, **more)
 
     async def _connect(self) -> Any:
         return Lent(self.engine or self.house.engine)
 
     async def aclose(self) -> None:
-        await self.reach.aclose()
+        await self.handle.aclose()
 
     @asynccontextmanager
     async def client(

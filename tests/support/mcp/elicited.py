@@ -21,9 +21,9 @@ from pilothouse.api.events import Batch, Event
 from pilothouse.api.questions import Answered, Question
 from pilothouse.api.statuses import Status
 from pilothouse.engine.questions import check
-from pilothouse.faces.mcp.eliciting import required, take
-from pilothouse.faces.mcp.pushing import Channel, Pushing
-from pilothouse.faces.mcp.reaching import Reach
+from pilothouse.faces.mcp.elicitation import required, take
+from pilothouse.faces.mcp.engine_handle import EngineHandle
+from pilothouse.faces.mcp.form_push import ClientStream, FormPush
 from tests.support.asks import posed, tool_request
 from tests.support.waiting import DEADLINE
 
@@ -202,8 +202,8 @@ class ElicitingFace:
     def __init__(self, engine: AskingEngine) -> None:
         self.engine = engine
         self.connects: list[Any] = []
-        self.reach = Reach(self._connect)
-        self.pushing: dict[int, Pushing] = {}
+        self.handle = EngineHandle(self._connect)
+        self.pushing: dict[int, FormPush] = {}
         self.ended = asyncio.Event()
         self.may_end = asyncio.Event()
         self.may_end.set()
@@ -225,20 +225,20 @@ class ElicitingFace:
         if params.name == "wait":
             return await self._wait(params)
         pushing = self._pushing(ctx)
-        with pushing.calling(Channel(ctx.session)):
+        with pushing.calling(ClientStream(ctx.session)):
             pushing.follow((params.arguments or {})["session"])
             await self.may_end.wait()
         return types.CallToolResult(content=[])
 
-    def _pushing(self, ctx: Context) -> Pushing:
+    def _pushing(self, ctx: Context) -> FormPush:
         connection = ctx.session._connection
         if id(connection) not in self.pushing:
-            made = Pushing(self.reach, Channel(ctx.session), "tests")
+            made = FormPush(self.handle, ClientStream(ctx.session), "tests")
             self.pushing[id(connection)] = made
             connection.exit_stack.push_async_callback(self._close, made)
         return self.pushing[id(connection)]
 
-    async def _close(self, pushing: Pushing) -> None:
+    async def _close(self, pushing: FormPush) -> None:
         await pushing.aclose()
         assert not pushing._desk.tasks
         self.ended.set()
@@ -246,7 +246,7 @@ class ElicitingFace:
     async def _wait(self, params: types.CallToolRequestParams) -> Any:
         dismissed, asked = json.loads(params.request_state or "[[], []]")
         taken = await take(
-            self.reach, params.input_responses, "tests", asked=asked, session_id="one"
+            self.handle, params.input_responses, "tests", asked=asked, session_id="one"
         )
         dismissed = [*dismissed, *taken.noted]
         questions = await self.engine.questions(session_id="one", state="decidable")

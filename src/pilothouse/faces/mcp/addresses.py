@@ -10,11 +10,11 @@ __all__ = [
     "SESSIONS",
     "STATUS_TEMPLATE",
     "TRANSCRIPT_TEMPLATE",
-    "Place",
+    "ResourceTarget",
     "address_at",
     "address_of",
-    "place_of",
     "session_of",
+    "target_of",
 ]
 
 SESSIONS: Final = "pilothouse://sessions"
@@ -27,7 +27,7 @@ _PATTERN: Final = re.compile(
 )
 
 
-class Place(NamedTuple):
+class ResourceTarget(NamedTuple):
     """What an address names: every session, one session, or what was said in it."""
 
     session_id: str | None = None
@@ -41,27 +41,27 @@ def address_of(session_id: str, part: str = "") -> str:
     return f"{address}/{part}" if part else address
 
 
-def place_of(address: str) -> Place | None:
+def target_of(address: str) -> ResourceTarget | None:
     """What is at this address; None: nothing can be."""
     found = _PATTERN.fullmatch(address)
     if found is None:
         return None
     session, before = found["session"], found["before"]
-    return Place(
+    return ResourceTarget(
         session_id=None if session is None else unquote(session),
         transcript=found["transcript"] is not None,
         before=None if before is None else int(before),
     )
 
 
-def address_at(place: Place) -> str:
-    """The one address under which changes of this place are told."""
-    if place.session_id is None:
+def address_at(target: ResourceTarget) -> str:
+    """The one address under which changes of this target are told."""
+    if target.session_id is None:
         return SESSIONS
-    return address_of(place.session_id, "transcript" if place.transcript else "")
+    return address_of(target.session_id, "transcript" if target.transcript else "")
 
 
 def session_of(address: str) -> str | None:
     """The one session that an address is about."""
-    place = place_of(address)
-    return None if place is None else place.session_id
+    target = target_of(address)
+    return None if target is None else target.session_id

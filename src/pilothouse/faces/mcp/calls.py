@@ -17,13 +17,13 @@ from .tools import LINES, MOST_LINES, MOST_SESSIONS, SESSIONS, TOOLS, WAIT_S
 __all__ = [
     "CALLS",
     "Call",
-    "Interrupt",
-    "List",
+    "InterruptCall",
+    "ListCall",
     "Mode",
-    "Respond",
-    "Say",
-    "Start",
-    "Status",
+    "RespondCall",
+    "SayCall",
+    "StartCall",
+    "StatusCall",
     "read",
 ]
 
@@ -39,7 +39,7 @@ class Call(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fie
     """The arguments of one tool."""
 
 
-class Start(Call, frozen=True):
+class StartCall(Call, frozen=True):
     prompt: Text
     working_directory: Text | UnsetType = UNSET
     model: Text | UnsetType = UNSET
@@ -53,7 +53,7 @@ class Start(Call, frozen=True):
     wait_seconds: Wait = 0
 
 
-class Say(Call, frozen=True):
+class SayCall(Call, frozen=True):
     session_id: Id
     message: Text
     permission_mode: Mode | UnsetType = UNSET
@@ -61,14 +61,14 @@ class Say(Call, frozen=True):
     wait_seconds: Wait = 0
 
 
-class Status(Call, frozen=True):
+class StatusCall(Call, frozen=True):
     session_id: Id
     output_lines: Annotated[int, Meta(ge=0, le=MOST_LINES)] = LINES
     after: Annotated[int, Meta(ge=0, le=MOST)] | UnsetType = UNSET
     wait_seconds: Wait = 0
 
 
-class Respond(Call, frozen=True):
+class RespondCall(Call, frozen=True):
     session_id: Id
     id: Id
     answers: Annotated[list[str], Meta(min_length=1)]
@@ -76,22 +76,22 @@ class Respond(Call, frozen=True):
     wait_seconds: Wait = 0
 
 
-class Interrupt(Call, frozen=True):
+class InterruptCall(Call, frozen=True):
     session_id: Id
 
 
-class List(Call, frozen=True):
+class ListCall(Call, frozen=True):
     working_directory: Text | UnsetType = UNSET
     limit: Annotated[int, Meta(ge=1, le=MOST_SESSIONS)] = SESSIONS
 
 
 CALLS: Final[Mapping[str, type[Call]]] = {
-    "claude_start": Start,
-    "claude_say": Say,
-    "claude_status": Status,
-    "claude_respond": Respond,
-    "claude_interrupt": Interrupt,
-    "claude_list": List,
+    "claude_start": StartCall,
+    "claude_say": SayCall,
+    "claude_status": StatusCall,
+    "claude_respond": RespondCall,
+    "claude_interrupt": InterruptCall,
+    "claude_list": ListCall,
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from .picking import pick_one, pick_several
+from .label_match import pick_one, pick_several
 from .texts import list_of, members_of
 
 __all__ = ["Field", "fields_of"]

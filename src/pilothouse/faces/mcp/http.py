@@ -13,7 +13,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import RequestId
 
-from .pushing import REACHES
+from .form_push import REACHES
 
 __all__ = ["OverHttp", "open_app"]
 

@@ -12,7 +12,7 @@ from pilothouse.api.events import Batch, Event
 from pilothouse.errors import PilothouseError
 
 from .addresses import SESSIONS, address_of, session_of
-from .reaching import Reach
+from .engine_handle import EngineHandle
 
 __all__ = ["EVERY_S", "LIST", "Notices", "Tell"]
 
@@ -37,13 +37,13 @@ class Notices:
 
     def __init__(
         self,
-        reach: Reach,
+        handle: EngineHandle,
         tell: Tell,
         *,
         every_s: float = EVERY_S,
         rested: Callable[[], None] = lambda: None,
     ) -> None:
-        self._reach = reach
+        self._handle = handle
         self._tell = tell
         self._every_s = every_s
         self._rested = rested
@@ -88,7 +88,7 @@ class Notices:
         if self._watch is not None or self._closed or not self._wanted:
             return
         if self._cursor is None:
-            cursor = (await self._reach.ask(lambda engine: engine.health())).cursor
+            cursor = (await self._handle.ask(lambda engine: engine.health())).cursor
             self._cursor = cursor if self._cursor is None else self._cursor
         if self._watch is None and not self._closed:
             self._watch = asyncio.create_task(self._watching(), name="notices: watch")
@@ -118,7 +118,7 @@ class Notices:
     async def _watch_engines(self) -> None:
         last = None
         # One that was lost by whoever asked it something ends without an error, and has a follower.
-        while (engine := await self._reach.engine()) is not last:
+        while (engine := await self._handle.engine()) is not last:
             last = engine
             watched = engine.watch(self._cursor, session_id=self._scope())
             async with aclosing(watched) as batches:

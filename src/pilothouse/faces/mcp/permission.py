@@ -21,8 +21,8 @@ from pilothouse.api.requests import Ask
 from pilothouse.api.values import LONGEST_WORD, JsonObject, Word
 from pilothouse.errors import NotNow, PilothouseError, ServerError
 
-from .reaching import Reach
-from .waiting import Progress
+from .engine_handle import EngineHandle
+from .session_wait import Progress
 
 __all__ = ["beside", "check", "identify", "name_asker"]
 
@@ -59,7 +59,7 @@ def name_asker(cwd: str) -> str:
 
 
 async def check(
-    reach: Reach,
+    handle: EngineHandle,
     arguments: object,
     meta: Mapping[str, Any] | None,
     *,
@@ -76,7 +76,7 @@ async def check(
         request = _read(arguments, meta, identity, cwd, label)
     except ValidationError as error:
         return _written(_denial(f"the permission tool was not called as a CLI calls it ({error})"))
-    return _written(await _ask(_Asking(reach, request), progress))
+    return _written(await _ask(_Asking(handle, request), progress))
 
 
 async def _ask(asking: _Asking, progress: Progress | None) -> JsonObject:
@@ -160,8 +160,8 @@ def _written(response: JsonObject) -> str:
 class _Asking:
     """One question, asked until it is decided."""
 
-    def __init__(self, reach: Reach, request: Ask) -> None:
-        self._reach = reach
+    def __init__(self, handle: EngineHandle, request: Ask) -> None:
+        self._handle = handle
         self._request = request
         self._asked: Asked | None = None
         self._engine: Engine | None = None
@@ -225,7 +225,7 @@ class _Asking:
             self._engine = engine
             return await engine.ask(request)
 
-        self._asked = await self._reach.ask(verb)
+        self._asked = await self._handle.ask(verb)
         self.state = "waiting"
         return self._asked
 

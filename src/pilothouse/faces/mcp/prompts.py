@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 from pilothouse.errors import PilothouseError
 
 from .addresses import address_of
-from .operating import Answers
+from .tool_handlers import Answers
 
 __all__ = ["PROMPTS", "Argument", "Flow", "Get", "getter", "instructions", "list_prompts"]
 

@@ -37,7 +37,7 @@ from pilothouse.errors import AnswerRefused
 
 from .addresses import address_of
 from .fields import Field, fields_of
-from .picking import pick_one, pick_several
+from .label_match import pick_one, pick_several
 from .texts import bounded, writable
 
 __all__ = ["TYPES", "answer_of", "distinct", "pending", "valid_answers"]

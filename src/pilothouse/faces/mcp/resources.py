@@ -36,14 +36,14 @@ from .addresses import (
     SESSIONS,
     STATUS_TEMPLATE,
     TRANSCRIPT_TEMPLATE,
-    Place,
+    ResourceTarget,
     address_at,
     address_of,
-    place_of,
+    target_of,
 )
 from .connections import Context, connection_of, has_handshake
+from .engine_handle import EngineHandle
 from .notices import EVERY_S, LIST, Notices
-from .reaching import Reach
 from .texts import time_of
 from .transcripts import LIMIT, read_back
 
@@ -66,8 +66,10 @@ T = TypeVar("T")
 class Resources:
     """The handlers of one server, for all of its connections."""
 
-    def __init__(self, reach: Reach, *, every_s: float = EVERY_S, limit: int = LIMIT) -> None:
-        self._reach = reach
+    def __init__(
+        self, handle: EngineHandle, *, every_s: float = EVERY_S, limit: int = LIMIT
+    ) -> None:
+        self._handle = handle
         self._every_s = every_s
         self._limit = limit
         self._streams = 0
@@ -119,32 +121,32 @@ class Resources:
         self, ctx: Context, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         """What is at an address now."""
-        place = _place(params.uri)
+        target = _target(params.uri)
         if has_handshake(ctx):
             await _telling(self._notices(ctx).wake())
-        kind = MARKDOWN if place.transcript else JSON
+        kind = MARKDOWN if target.transcript else JSON
         try:
-            text = await self._told(place)
+            text = await self._told(target)
         except PilothouseError as error:
             raise _refusal(error) from error
         content = types.TextResourceContents(uri=params.uri, mime_type=kind, text=text)
         return types.ReadResourceResult(contents=[content])
 
-    async def _told(self, place: Place) -> str:
-        if place.session_id is None:
-            return _json(await self._reach.ask(lambda engine: engine.list(limit=PAGE)))
-        session_id = place.session_id
+    async def _told(self, target: ResourceTarget) -> str:
+        if target.session_id is None:
+            return _json(await self._handle.ask(lambda engine: engine.list(limit=PAGE)))
+        session_id = target.session_id
         try:
-            status = await self._reach.ask(lambda engine: engine.status(session_id))
+            status = await self._handle.ask(lambda engine: engine.status(session_id))
         except UnknownSession as error:
-            return _on_disk(await self._found(session_id, error), place)
-        if not place.transcript:
+            return _on_disk(await self._found(session_id, error), target)
+        if not target.transcript:
             return _json(status)
-        cursor = status.cursor if place.before is None else min(place.before - 1, status.cursor)
+        cursor = status.cursor if target.before is None else min(target.before - 1, status.cursor)
         return await self._transcript(status.session_id, cursor)
 
     async def _transcript(self, session_id: str, cursor: int) -> str:
-        told = await read_back(self._reach, session_id, cursor, limit=self._limit)
+        told = await read_back(self._handle, session_id, cursor, limit=self._limit)
         text = told.text or "_Nothing was said yet._"
         if told.before is None:
             return f"# Session {session_id}\n\n{text}\n"
@@ -153,7 +155,7 @@ class Resources:
 
     async def _found(self, session_id: str, error: UnknownSession) -> Listed:
         """A session that was made elsewhere, and that no engine has taken up."""
-        listing = await self._reach.ask(lambda engine: engine.list(limit=FURTHEST))
+        listing = await self._handle.ask(lambda engine: engine.list(limit=FURTHEST))
         for listed in listing.sessions:
             if listed.session_id == session_id:
                 return listed
@@ -161,7 +163,7 @@ class Resources:
 
     async def _ask(self, verb: Callable[[Engine], Awaitable[T]]) -> T:
         try:
-            return await self._reach.ask(verb)
+            return await self._handle.ask(verb)
         except PilothouseError as error:
             raise _refusal(error) from error
 
@@ -171,25 +173,25 @@ class Resources:
         self, ctx: Context, params: types.SubscribeRequestParams
     ) -> types.EmptyResult:
         """Tell this client when the resource changes."""
-        address = await self._changing(_place(params.uri))
+        address = await self._changing(_target(params.uri))
         notices = self._notices(ctx)
         if notices.count >= MOST_WANTED:
             raise MCPError(types.INVALID_PARAMS, f"at most {MOST_WANTED} subscriptions")
         await _telling(notices.want({params.uri: address}))
         return types.EmptyResult()
 
-    async def _changing(self, place: Place) -> str:
-        """The address under which changes of a place come; it may be named by another id."""
-        named = place.session_id
+    async def _changing(self, target: ResourceTarget) -> str:
+        """The address under which changes of a target come; it may be named by another id."""
+        named = target.session_id
         if named is None:
-            return address_at(place)
+            return address_at(target)
         try:
-            status = await self._reach.ask(lambda engine: engine.status(named))
+            status = await self._handle.ask(lambda engine: engine.status(named))
         except UnknownSession:
-            return address_at(place)
+            return address_at(target)
         except PilothouseError as error:
             raise _refusal(error) from error
-        return address_at(place._replace(session_id=status.session_id))
+        return address_at(target._replace(session_id=status.session_id))
 
     async def unsubscribe(
         self, ctx: Context, params: types.UnsubscribeRequestParams
@@ -214,7 +216,7 @@ class Resources:
         held: Notices | None = connection.state.get(KEY)
         if held is None:
             tell = _teller(connection)
-            held = connection.state[KEY] = Notices(self._reach, tell, every_s=self._every_s)
+            held = connection.state[KEY] = Notices(self._handle, tell, every_s=self._every_s)
             connection.exit_stack.push_async_callback(held.aclose)
         return held
 
@@ -234,7 +236,7 @@ class Resources:
                 ResourcesListChanged() if address == LIST else ResourceUpdated(address)
             )
 
-        notices = Notices(self._reach, tell, every_s=self._every_s, rested=stream.close)
+        notices = Notices(self._handle, tell, every_s=self._every_s, rested=stream.close)
         self._streams += 1
         try:
             await _telling(notices.want(await self._wanted(params.notifications)))
@@ -245,9 +247,9 @@ class Resources:
                 await notices.aclose()
 
     async def _wanted(self, asked: types.SubscriptionFilter) -> dict[str, str]:
-        places = {each: place_of(each) for each in asked.resource_subscriptions or ()}
-        known = {each: place for each, place in places.items() if place is not None}
-        wanted = {each: await self._changing(place) for each, place in known.items()}
+        targets = {each: target_of(each) for each in asked.resource_subscriptions or ()}
+        known = {each: target for each, target in targets.items() if target is not None}
+        wanted = {each: await self._changing(target) for each, target in known.items()}
         return wanted | ({LIST: LIST} if asked.resources_list_changed else {})
 
 
@@ -306,8 +308,8 @@ def _resources_of(listed: Listed) -> Iterator[types.Resource]:
         )
 
 
-def _on_disk(listed: Listed, place: Place) -> str:
-    if not place.transcript:
+def _on_disk(listed: Listed, target: ResourceTarget) -> str:
+    if not target.transcript:
         return _json(listed)
     return (
         f"# Session {listed.session_id}\n\n_It was made elsewhere, and nothing of it has passed"
@@ -322,12 +324,12 @@ def _json(value: Any) -> str:
 # What is refused
 
 
-def _place(uri: str) -> Place:
-    place = place_of(uri)
-    if place is None:
+def _target(uri: str) -> ResourceTarget:
+    target = target_of(uri)
+    if target is None:
         known = f"{SESSIONS}, {STATUS_TEMPLATE} and {TRANSCRIPT_TEMPLATE}"
         raise MCPError(types.INVALID_PARAMS, f"there is no resource {uri[:200]}; there are {known}")
-    return place
+    return target
 
 
 def _offset(params: types.PaginatedRequestParams | None) -> int:

@@ -25,15 +25,14 @@ from pilothouse.errors import PilothouseError, UsageError
 
 from . import permission, problems, prompts
 from .connections import Context, connection_of, has_handshake
-from .eliciting import can_elicit, can_open_pages, required, take
-from .operating import DONE, Act, Operator, Outcome
-from .pushing import REACHES, Channel, Pushing
-from .reaching import Reach
+from .elicitation import Round, can_elicit, can_open_pages, required, take
+from .engine_handle import EngineHandle
+from .form_push import REACHES, ClientStream, FormPush
 from .resources import Resources
 from .results import writable
-from .rounds import Round
+from .session_wait import ASKING, telling
+from .tool_handlers import DONE, Act, Outcome, ToolHandlers
 from .tools import PERMISSION_CHECK, TOOLS, listed
-from .waiting import ASKING, telling
 
 __all__ = ["create_server"]
 
@@ -45,7 +44,7 @@ NAMES: Final = frozenset(each["name"] for each in TOOLS)
 CLAUDE_CODE: Final = "claude-code"
 """What Claude Code calls itself: nobody else can use a permission tool."""
 LONGEST_NAME: Final = 100
-PUSHING: Final = "pilothouse.pushing"
+FORM_PUSH: Final = "pilothouse.form_push"
 LAST_LOOK_S: Final = 0.001
 """A call that waits is told more than one that does not: so it waits once more, if for nothing."""
 STEP: Final = 0.001
@@ -67,14 +66,14 @@ NOT_CHECKED: Final = {
 
 
 def create_server(
-    operator: Operator,
-    reach: Reach,
+    tool_handlers: ToolHandlers,
+    handle: EngineHandle,
     *,
     permission_check_only: bool = False,
     default_cwd: str | None = None,
 ) -> Server[Any]:
     """A server for any number of clients; `default_cwd` is where sessions work by default."""
-    face = _Face(operator, reach, default_cwd, tools=not permission_check_only)
+    face = _Face(tool_handlers, handle, default_cwd, tools=not permission_check_only)
     if permission_check_only:
         return _Server(
             "pilothouse",
@@ -88,7 +87,7 @@ def create_server(
         "pilothouse",
         version=__version__,
         title="Pilothouse",
-        instructions=prompts.instructions(operator.answers),
+        instructions=prompts.instructions(tool_handlers.answers),
         on_list_tools=face.list_tools,
         on_call_tool=face.call_tool,
         on_list_resources=resources.list,
@@ -98,7 +97,7 @@ def create_server(
         on_unsubscribe_resource=resources.unsubscribe,
         on_subscriptions_listen=resources.listen,
         on_list_prompts=prompts.list_prompts,
-        on_get_prompt=prompts.getter(operator.who_answers),
+        on_get_prompt=prompts.getter(tool_handlers.who_answers),
     )
 
 
@@ -138,7 +137,7 @@ class _Server(Server[Any]):
 
 
 class _Call:
-    """One request, as the operator sees it."""
+    """One request, as the tool handlers see it."""
 
     def __init__(self, ctx: Context, default_cwd: str | None) -> None:
         self._session = ctx.session
@@ -177,14 +176,19 @@ class _Face:
     """The handlers of one server, for all of its connections."""
 
     def __init__(
-        self, operator: Operator, reach: Reach, default_cwd: str | None, *, tools: bool
+        self,
+        tool_handlers: ToolHandlers,
+        handle: EngineHandle,
+        default_cwd: str | None,
+        *,
+        tools: bool,
     ) -> None:
-        self._operator = operator
-        self._reach = reach
+        self._tool_handlers = tool_handlers
+        self._handle = handle
         self._cwd = default_cwd
         self._tools = tools
         self._identity = permission.identify()
-        self.resources = Resources(reach)
+        self.resources = Resources(handle)
 
     async def list_tools(
         self, ctx: Context, params: types.PaginatedRequestParams | None
@@ -226,7 +230,7 @@ class _Face:
         arguments = params.arguments or {}
         if params.name == "claude_respond" and await self._asks_itself(arguments.get("id")):
             return call.failed(OWN)
-        done = await self._operator.begin(params.name, arguments, call)
+        done = await self._tool_handlers.begin(params.name, arguments, call)
         call.act = done if isinstance(done, Act) else None
         return done
 
@@ -238,12 +242,12 @@ class _Face:
         with suppress(PilothouseError):
             own.add((await self._status(self._identity)).session_id)
         with suppress(PilothouseError):
-            question = await self._reach.ask(lambda engine: engine.question(question_id))
+            question = await self._handle.ask(lambda engine: engine.question(question_id))
             return question.session_id in own
         return False
 
     async def _status(self, session_id: str) -> Status:
-        return await self._reach.ask(lambda engine: engine.status(session_id))
+        return await self._handle.ask(lambda engine: engine.status(session_id))
 
     async def _asks(self, act: Act) -> Sequence[Question]:
         """What the session asks now, if the call waits and somebody could answer it meanwhile."""
@@ -257,33 +261,35 @@ class _Face:
 
     async def _finished(self, act: Act, closed: Collection[str], call: _Call) -> Outcome:
         """Finish a call; of a question whose form was closed it is told that this is no answer."""
-        outcome = await self._operator.finish(act, call)
+        outcome = await self._tool_handlers.finish(act, call)
         if not any(each.id in closed for each in outcome.questions):
             return outcome
         wait_s = min(act.wait_s, LAST_LOOK_S)
         told = {**act.told, "note": CLOSED}
-        return await self._operator.finish(replace(act, after=None, wait_s=wait_s, told=told), call)
+        return await self._tool_handlers.finish(
+            replace(act, after=None, wait_s=wait_s, told=told), call
+        )
 
     # Versions with a handshake: forms are pushed whenever there is something to ask
 
     async def _at_once(
         self, ctx: Context, params: types.CallToolRequestParams, call: _Call
     ) -> types.CallToolResult:
-        pushing = self._pushing(ctx)
-        if pushing is None:
+        push = self._form_push(ctx)
+        if push is None:
             return _result(await self._alone(params, call))
-        with pushing.calling(_channel(ctx, ctx.request_id)) as dealt_with:
+        with push.calling(_stream_to(ctx, ctx.request_id)) as dealt_with:
             done = await self._begin(params, call)
             if isinstance(done, Outcome):
                 return _result(done)
             for session_id in _sessions(done):
-                pushing.follow(session_id)
-            return _result(await self._while_asked(_Asked(pushing, dealt_with), done, call))
+                push.follow(session_id)
+            return _result(await self._while_asked(_Asked(push, dealt_with), done, call))
 
     async def _alone(self, params: types.CallToolRequestParams, call: _Call) -> Outcome:
         """Of a client that shows no forms."""
         done = await self._begin(params, call)
-        return done if isinstance(done, Outcome) else await self._operator.finish(done, call)
+        return done if isinstance(done, Outcome) else await self._tool_handlers.finish(done, call)
 
     async def _while_asked(self, asked: _Asked, act: Act, call: _Call) -> Outcome:
         """Finish a call. One that waits goes on waiting while a person has the form before them."""
@@ -300,15 +306,15 @@ class _Face:
             questions = outcome.questions if left > 0 else ()
         return outcome
 
-    def _pushing(self, ctx: Context) -> Pushing | None:
+    def _form_push(self, ctx: Context) -> FormPush | None:
         """The forms of this connection, which end with it; None: the client shows none."""
         if not can_elicit(ctx.session):
             return None
         connection = connection_of(ctx)
-        held: Pushing | None = connection.state.get(PUSHING)
+        held: FormPush | None = connection.state.get(FORM_PUSH)
         if held is None:
-            held = Pushing(self._reach, _channel(ctx), _name(ctx))
-            connection.state[PUSHING] = held
+            held = FormPush(self._handle, _stream_to(ctx), _name(ctx))
+            connection.state[FORM_PUSH] = held
             connection.exit_stack.push_async_callback(held.aclose)
         return held
 
@@ -356,7 +362,7 @@ class _Face:
                 "claude_status tells what the session asks"
             )
         taken = await take(
-            self._reach, responses, call.name, asked=this.asked, session_id=this.act.session_id
+            self._handle, responses, call.name, asked=this.asked, session_id=this.act.session_id
         )
         return this.answered(taken.noted, taken.closed)
 
@@ -369,7 +375,7 @@ class _Face:
             # What cannot be written could be decided, but nobody be told.
             json.encode(params.arguments)
             told = await permission.check(
-                self._reach,
+                self._handle,
                 params.arguments,
                 ctx.meta,
                 identity=self._identity,
@@ -386,8 +392,8 @@ class _Face:
 class _Asked:
     """What the person before a client is asked while one call waits."""
 
-    def __init__(self, pushing: Pushing, dealt_with: Mapping[str, bool]) -> None:
-        self._pushing = pushing
+    def __init__(self, push: FormPush, dealt_with: Mapping[str, bool]) -> None:
+        self._push = push
         self._dealt_with = dealt_with
         self._seen: set[str] = set()
 
@@ -408,18 +414,18 @@ class _Asked:
         if new:
             with anyio.move_on_after(within):
                 async with telling(call.progress, within, ASKING):
-                    await self._pushing.settled(session_id, questions)
+                    await self._push.settled(session_id, questions)
         return not new.isdisjoint(self._dealt_with)
 
 
-def _channel(ctx: Context, call: types.RequestId | None = None) -> Channel:
+def _stream_to(ctx: Context, call: types.RequestId | None = None) -> ClientStream:
     """The way to a client beside its calls, or along with one."""
     scope: Mapping[str, Any] = getattr(ctx.request, "scope", {})
     reaches = scope.get(REACHES)
     if reaches is None:
-        return Channel(ctx.session, call)
+        return ClientStream(ctx.session, call)
     session_id = connection_of(ctx).session_id
-    return Channel(ctx.session, call, lambda: reaches(session_id, call))
+    return ClientStream(ctx.session, call, lambda: reaches(session_id, call))
 
 
 def _requests(

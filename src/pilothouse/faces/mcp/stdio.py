@@ -65,7 +65,7 @@ async def _read(
     incoming: ObjectSendStream[SessionMessage | Exception],
     answers: Sent,
 ) -> None:
-    lines = Lines(longest)
+    lines = LineSplitter(longest)
     async with incoming, answers:
         try:
             while chunk := await _next_chunk(descriptor):
@@ -110,7 +110,7 @@ class TooLong(NamedTuple):
     beginning: bytes
 
 
-class Lines:
+class LineSplitter:
     """Cuts bytes into lines; of one that is too long next to nothing is kept."""
 
     def __init__(self, longest: int) -> None:

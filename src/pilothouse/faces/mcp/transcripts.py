@@ -13,7 +13,7 @@ import msgspec
 from pilothouse.api.engine import Engine
 from pilothouse.api.events import Batch, Event
 
-from .reaching import Reach
+from .engine_handle import EngineHandle
 from .texts import list_of, members_of
 
 __all__ = ["LIMIT", "Piece", "Transcript", "joined", "piece_of", "read_back"]
@@ -64,14 +64,14 @@ class Transcript(NamedTuple):
 
 
 async def read_back(
-    reach: Reach, session_id: str, cursor: int, *, limit: int = LIMIT
+    handle: EngineHandle, session_id: str, cursor: int, *, limit: int = LIMIT
 ) -> Transcript:
     """The last of what stands in the journal up to a cursor."""
     pieces: list[Piece] = []
     room, end, width = limit, cursor, NARROWEST
     while end > 0:
         start = max(0, end - width)
-        found, is_first = await _between(reach, session_id, start, end)
+        found, is_first = await _between(handle, session_id, start, end)
         for piece in reversed(found):
             room -= len(piece.text.encode()) + 32
             if room < 0 and pieces:
@@ -83,7 +83,9 @@ async def read_back(
     return Transcript(joined(pieces[::-1]))
 
 
-async def _between(reach: Reach, session_id: str, start: int, end: int) -> tuple[list[Piece], bool]:
+async def _between(
+    handle: EngineHandle, session_id: str, start: int, end: int
+) -> tuple[list[Piece], bool]:
     """What the session's entries after `start`, up to `end`, add; whether it begins among them."""
 
     async def page(engine: Engine) -> Batch:
@@ -92,7 +94,7 @@ async def _between(reach: Reach, session_id: str, start: int, end: int) -> tuple
     pieces: list[Piece] = []
     is_first = False
     while start < end:
-        batch = await reach.ask(page)
+        batch = await handle.ask(page)
         events = [event for event in batch.events if event.seq <= end]
         # Page by page: the entries may be many times as long as what is told of them.
         pieces += await asyncio.to_thread(_pieces, events)

@@ -17,8 +17,8 @@ from pilothouse.api.requests import Fork, Say, Start
 from pilothouse.api.results import Said, Started
 from pilothouse.api.statuses import Listed
 from pilothouse.faces.mcp.calls import CALLS
-from pilothouse.faces.mcp.operating import Act, Operator, Outcome
-from pilothouse.faces.mcp.reaching import Reach
+from pilothouse.faces.mcp.engine_handle import EngineHandle
+from pilothouse.faces.mcp.tool_handlers import Act, Outcome, ToolHandlers
 from tests.support.http.fake_engine import NOW, FakeEngine
 
 
@@ -70,21 +70,21 @@ class Someone:
 
 
 class Table:
-    """An operator and the engine behind it."""
+    """The tool handlers and the engine behind them."""
 
     def __init__(self, answers: Any = "anyone", cwd: str | None = "/srv/boat") -> None:
         self.engine = Recording()
         self.connected = 0
         self.caller = Someone(cwd)
-        self.operator = Operator(Reach(self._connect), answers=answers)
+        self.handlers = ToolHandlers(EngineHandle(self._connect), answers=answers)
 
     async def _connect(self) -> Any:
         self.connected += 1
         return self.engine
 
     async def call(self, tool: str, **arguments: Any) -> Outcome:
-        done = await self.operator.begin(tool, arguments, self.caller)
-        return await self.operator.finish(done, self.caller) if isinstance(done, Act) else done
+        done = await self.handlers.begin(tool, arguments, self.caller)
+        return await self.handlers.finish(done, self.caller) if isinstance(done, Act) else done
 
     async def told(self, tool: str, **arguments: Any) -> dict[str, Any]:
         outcome = await self.call(tool, **arguments)
@@ -298,8 +298,8 @@ async def test_a_server_that_cannot_be_reached_is_told_of() -> None:
     async def connect() -> Any:
         raise errors.ServerError("no server can be reached")
 
-    operator = Operator(Reach(connect), answers="anyone")
-    outcome = await operator.begin("claude_list", {}, Someone())
+    handlers = ToolHandlers(EngineHandle(connect), answers="anyone")
+    outcome = await handlers.begin("claude_list", {}, Someone())
     assert isinstance(outcome, Outcome)
     assert outcome.is_error
     assert "no server can be reached" in outcome.text
@@ -446,9 +446,9 @@ async def test_what_was_named_by_its_conversation_is_told_by_its_own_id() -> Non
     table = Table()
     table.engine = Aliased()
     question = await table.pose()
-    asked = await table.operator.begin("claude_status", {"sessionId": "conversation"}, table.caller)
+    asked = await table.handlers.begin("claude_status", {"sessionId": "conversation"}, table.caller)
     given = {"sessionId": "conversation", "id": question.id, "answers": ["allow"]}
-    answered = await table.operator.begin("claude_respond", given, table.caller)
+    answered = await table.handlers.begin("claude_respond", given, table.caller)
     for act in (asked, answered):
         assert isinstance(act, Act)
         assert act.session_id == "session-1"
@@ -457,7 +457,7 @@ async def test_what_was_named_by_its_conversation_is_told_by_its_own_id() -> Non
 async def test_a_cursor_beyond_the_journal_is_its_end() -> None:
     table = Table()
     given = {"sessionId": await table.start(), "after": 10**9}
-    act = await table.operator.begin("claude_status", given, table.caller)
+    act = await table.handlers.begin("claude_status", given, table.caller)
     assert isinstance(act, Act)
     assert act.after == act.cursor == table.engine.cursor
 

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 
 from pilothouse import errors
 from pilothouse.api.answers import Allow, Choose, Deny
-from pilothouse.faces.mcp.eliciting import Taken, can_elicit, can_open_pages, required, take
-from pilothouse.faces.mcp.pushing import Channel, Pushing
-from pilothouse.faces.mcp.reaching import Reach
+from pilothouse.faces.mcp.elicitation import Taken, can_elicit, can_open_pages, required, take
+from pilothouse.faces.mcp.engine_handle import EngineHandle
+from pilothouse.faces.mcp.form_push import ClientStream, FormPush
 from tests.support.asks import COLOUR, SAILS, asked, page, posed
 from tests.support.mcp.elicited import (
     ACCEPT,
@@ -132,7 +132,7 @@ async def test_a_page_is_required_as_one_of_clients_that_open_pages() -> None:
 
 
 async def taken(face: ElicitingFace, responses: Any, *asked: str) -> Taken:
-    return await take(face.reach, responses, "tests", asked=asked, session_id="one")
+    return await take(face.handle, responses, "tests", asked=asked, session_id="one")
 
 
 async def test_only_what_was_asked_of_its_session_is_taken(
@@ -222,8 +222,8 @@ async def test_a_client_of_an_older_version_gets_what_that_has() -> None:
     engine = AskingEngine()
     engine.ask(question=posed(asked(COLOUR, SAILS)))
     # Stand-ins that have as much of an engine and a session as is used here.
-    reach = Reach(lambda: asyncio.sleep(0, engine))  # type: ignore[arg-type]
-    pushing = Pushing(reach, Channel(Session()), "tests")  # type: ignore[arg-type]
+    handle = EngineHandle(lambda: asyncio.sleep(0, engine))  # type: ignore[arg-type]
+    pushing = FormPush(handle, ClientStream(Session()), "tests")  # type: ignore[arg-type]
     pushing.follow("one")
     async with asyncio.timeout(DEADLINE):
         fields = (await shown)["properties"]

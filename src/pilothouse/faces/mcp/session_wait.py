@@ -14,7 +14,7 @@ from pilothouse.api.events import Batch, Event
 from pilothouse.api.statuses import Status
 from pilothouse.errors import PilothouseError, ServerError
 
-from .reaching import Reach
+from .engine_handle import EngineHandle
 
 __all__ = ["ASKING", "Progress", "telling", "wait"]
 
@@ -33,7 +33,7 @@ PASSING: Final = frozenset({"partial", "noise"})
 
 
 async def wait(
-    reach: Reach,
+    handle: EngineHandle,
     session_id: str,
     seconds: float,
     progress: Progress,
@@ -46,7 +46,7 @@ async def wait(
     Without `after` it is that the session does no longer work by itself, or, with `at_rest`, that
     it neither works nor asks.
     """
-    status = await _status(reach, session_id)
+    status = await _status(handle, session_id)
     wanted = _Wanted(after, at_rest=at_rest)
     if wanted.is_it(status):
         return
@@ -56,7 +56,7 @@ async def wait(
             telling = _Telling(progress, seconds, _doing(status))
             tasks.start_soon(telling.run)
             try:
-                await _Watch(reach, status, wanted, telling).run()
+                await _Watch(handle, status, wanted, telling).run()
             except PilothouseError as error:
                 # Out of a task group it would come in a group of errors.
                 lost = error
@@ -84,8 +84,10 @@ class _Wanted:
 class _Watch:
     """One session, watched until something matters: on one engine, and on the next one."""
 
-    def __init__(self, reach: Reach, status: Status, wanted: _Wanted, telling: _Telling) -> None:
-        self._reach = reach
+    def __init__(
+        self, handle: EngineHandle, status: Status, wanted: _Wanted, telling: _Telling
+    ) -> None:
+        self._handle = handle
         self._session_id = status.session_id
         self._wanted = wanted
         self._cursor = status.cursor if wanted.after is None else wanted.after
@@ -95,12 +97,12 @@ class _Watch:
         while not await self._saw_it():
             # Asking reaches the next engine, or tells that there is none.
             await anyio.sleep(AGAIN_S)
-            if self._wanted.is_it(await _status(self._reach, self._session_id)):
+            if self._wanted.is_it(await _status(self._handle, self._session_id)):
                 return
 
     async def _saw_it(self) -> bool:
         """Whether it happened; if not, the engine has gone."""
-        watching = self._reach.watch(self._cursor, session_id=self._session_id)
+        watching = self._handle.watch(self._cursor, session_id=self._session_id)
         try:
             async with aclosing(watching) as batches:
                 async for batch in batches:
@@ -116,7 +118,7 @@ class _Watch:
             return True
         if all(event.kind in PASSING for event in batch.events) and not batch.gaps:
             return False
-        now = await _status(self._reach, self._session_id)
+        now = await _status(self._handle, self._session_id)
         self._telling.changed(_latest(batch) or _doing(now))
         return self._wanted.is_it(now)
 
@@ -127,8 +129,8 @@ def _matters(batch: Batch) -> bool:
     return is_lost or any(event.kind in MATTERS for event in batch.events)
 
 
-async def _status(reach: Reach, session_id: str) -> Status:
-    return await reach.ask(lambda engine: engine.status(session_id))
+async def _status(handle: EngineHandle, session_id: str) -> Status:
+    return await handle.ask(lambda engine: engine.status(session_id))
 
 
 @asynccontextmanager

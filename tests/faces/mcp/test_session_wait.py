@@ -13,9 +13,9 @@ from pilothouse.api.events import Gap
 from pilothouse.api.requests import Start
 from pilothouse.api.statuses import ToolRun
 from pilothouse.errors import ServerError
-from pilothouse.faces.mcp import waiting
-from pilothouse.faces.mcp.reaching import Reach
-from pilothouse.faces.mcp.waiting import wait
+from pilothouse.faces.mcp import session_wait
+from pilothouse.faces.mcp.engine_handle import EngineHandle
+from pilothouse.faces.mcp.session_wait import wait
 from tests.support.http.fake_engine import NOW, FakeEngine
 
 DEADLINE = 20
@@ -29,7 +29,7 @@ class Watch:
         self.session_id = session_id
         self.told: list[tuple[float, float | None, str]] = []
         self.heard = asyncio.Event()
-        self.reach = Reach(self._connect)
+        self.handle = EngineHandle(self._connect)
 
     async def _connect(self) -> Any:
         return self.engine
@@ -47,7 +47,7 @@ class Watch:
 
     async def wait(self, *, after: int | None = None, seconds: float = 50) -> None:
         async with asyncio.timeout(DEADLINE):
-            await wait(self.reach, self.session_id, seconds, self.progress, after=after)
+            await wait(self.handle, self.session_id, seconds, self.progress, after=after)
 
     async def waiting(self, **more: Any) -> asyncio.Task[None]:
         """Somebody who waits, and is told that the session works."""
@@ -124,7 +124,7 @@ async def test_what_was_lost_since_the_cursor_may_have_mattered(watch: Watch) ->
 async def test_a_session_that_asks_is_not_at_rest(watch: Watch) -> None:
     watch.set(state="awaiting_input")
     task = asyncio.create_task(
-        wait(watch.reach, watch.session_id, 50, watch.progress, at_rest=True)
+        wait(watch.handle, watch.session_id, 50, watch.progress, at_rest=True)
     )
     await watch.engine.watched()
     watch.happens("question.closed")
@@ -156,7 +156,7 @@ async def test_every_change_is_told(watch: Watch) -> None:
 async def test_it_is_told_now_and_then_that_the_wait_goes_on(
     watch: Watch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(waiting, "TICK_S", 0.001)
+    monkeypatch.setattr(session_wait, "TICK_S", 0.001)
     task = await watch.waiting()
     async with asyncio.timeout(DEADLINE):
         while len(watch.told) < 3:
@@ -192,7 +192,7 @@ async def test_an_engine_that_stays_away_is_an_error(watch: Watch) -> None:
     async def nowhere() -> Any:
         raise ServerError("no server can be reached")
 
-    watch.reach._connect = nowhere
+    watch.handle._connect = nowhere
     watch.engine.fail(ServerError("it went away"))
     with pytest.raises(ServerError, match="no server can be reached"):
         await task

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.faces.mcp.picking import pick_one, pick_several
+from pilothouse.faces.mcp.label_match import pick_one, pick_several
 
 LABELS = ["Red", "Blue, deep", "Blue", "3"]
 

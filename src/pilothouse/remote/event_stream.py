@@ -18,8 +18,8 @@ from pilothouse.api.problems import error_from
 from pilothouse.api.proof import WrongProof
 from pilothouse.errors import JournalError, PilothouseError, ServerError
 
-from .calling import GONE, Caller, meant_by
-from .dialling import dial
+from .http_client import GONE, HttpClient, meant_by
+from .proven_connection import dial
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection, connect
@@ -37,21 +37,21 @@ class _Away(Exception):
 
 
 async def watch(
-    caller: Caller, after: int | None, session_id: str | None, patience: float
+    http: HttpClient, after: int | None, session_id: str | None, patience: float
 ) -> AsyncGenerator[Batch]:
     """Batches as they come. A server that is away for longer than `patience` is an error."""
     place = _Place(after)
     waiting = _Waiting(patience)
-    while not caller.closed:
+    while not http.closed:
         try:
-            async with aclosing(_follow(caller, place, session_id)) as batches:
+            async with aclosing(_follow(http, place, session_id)) as batches:
                 async for batch in batches:
                     waiting.over()
                     if batch is not None:
                         yield batch
         except _Away as error:
-            if not caller.closed:
-                await waiting.pause(caller.address, error)
+            if not http.closed:
+                await waiting.pause(http.address, error)
 
 
 class _Place:
@@ -97,22 +97,22 @@ class _Waiting:
 
 
 async def _follow(
-    caller: Caller, place: _Place, session_id: str | None
+    http: HttpClient, place: _Place, session_id: str | None
 ) -> AsyncGenerator[Batch | None]:
     """One connection, to its end. None: the server is there, and has nothing new to tell."""
     from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
     try:
-        async with await _connect(caller, place.cursor, session_id) as socket:
-            caller.sockets.add(socket)
+        async with await _connect(http, place.cursor, session_id) as socket:
+            http.sockets.add(socket)
             try:
                 async for frame in _frames(socket):
                     yield place.take(frame)
             finally:
-                caller.sockets.discard(socket)
+                http.sockets.discard(socket)
     except WrongProof as error:
         # Another token: to come again would not help.
-        raise ServerError(f"the server at {caller.address} cannot be used: {error}") from error
+        raise ServerError(f"the server at {http.address} cannot be used: {error}") from error
     except InvalidStatus as error:
         answer = error.response
         if answer.status_code >= 500:
@@ -124,22 +124,22 @@ async def _follow(
     raise _Away("it closed the connection")
 
 
-async def _connect(caller: Caller, after: int | None, session_id: str | None) -> connect:
+async def _connect(http: HttpClient, after: int | None, session_id: str | None) -> connect:
     from websockets.asyncio.client import connect
     from websockets.typing import Subprotocol
 
     asked = {"after": after, "session_id": session_id}
     query = urlencode({name: value for name, value in asked.items() if value is not None})
-    scheme, _, place = caller.address.partition("://")
+    scheme, _, place = http.address.partition("://")
     given: dict[str, Any] = {}
     if scheme != "https":
-        given["sock"] = await dial(caller.address, caller.token)
-    elif caller.tls is not None:
-        given["ssl"] = caller.tls
+        given["sock"] = await dial(http.address, http.token)
+    elif http.tls is not None:
+        given["ssl"] = http.tls
     opening = connect(
         f"{'wss' if scheme == 'https' else 'ws'}://{place}/api/ws?{query}",
         subprotocols=[Subprotocol(SUBPROTOCOL)],
-        additional_headers={"Authorization": f"Bearer {caller.token}"},
+        additional_headers={"Authorization": f"Bearer {http.token}"},
         # One batch may be long, and a batch at a time is read ahead.
         max_size=None,
         max_queue=2,

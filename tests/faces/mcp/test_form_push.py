@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from pilothouse import errors
 from pilothouse.api.answers import Allow, Choose, Deny, Fill, RevisePlan
 from pilothouse.api.events import Batch, Gap
-from pilothouse.faces.mcp import pushing as module
-from pilothouse.faces.mcp.pushing import Channel, Pushing
-from pilothouse.faces.mcp.reaching import Reach
+from pilothouse.faces.mcp import form_push as module
+from pilothouse.faces.mcp.engine_handle import EngineHandle
+from pilothouse.faces.mcp.form_push import ClientStream, FormPush
 from tests.support.asks import (
     COLOUR,
     PLAN,
@@ -611,8 +611,8 @@ async def test_of_too_many_sessions_the_oldest_is_let_go(
 async def test_nothing_is_followed_after_the_end(engine: AskingEngine) -> None:
     session: Any = SimpleNamespace(protocol_version="2025-11-25")
     # A stand-in that has as much of an engine as is used here.
-    reach = Reach(lambda: asyncio.sleep(0, engine))  # type: ignore[arg-type]
-    pushing = Pushing(reach, Channel(session), "tests")
+    handle = EngineHandle(lambda: asyncio.sleep(0, engine))  # type: ignore[arg-type]
+    pushing = FormPush(handle, ClientStream(session), "tests")
     await pushing.aclose()
     pushing.follow("one")
     await settled()

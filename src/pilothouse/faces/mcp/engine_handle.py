@@ -11,13 +11,13 @@ from pilothouse.api.engine import Engine
 from pilothouse.api.events import Batch
 from pilothouse.errors import PilothouseError, ServerError
 
-__all__ = ["Connect", "Reach"]
+__all__ = ["Connect", "EngineHandle"]
 
 T = TypeVar("T")
 Connect = Callable[[], Awaitable[Engine]]
 
 
-class Reach:
+class EngineHandle:
     """Connects to an engine, and to the next one when that one is gone.
 
     What is asked through it may be asked twice: every verb used here is idempotent, by a key or by

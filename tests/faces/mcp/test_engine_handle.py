@@ -12,7 +12,7 @@ import pytest
 from pilothouse.api.engine import Engine
 from pilothouse.api.events import Batch
 from pilothouse.errors import ServerError, UnknownSession
-from pilothouse.faces.mcp.reaching import Reach
+from pilothouse.faces.mcp.engine_handle import EngineHandle
 
 
 class Standin:
@@ -66,52 +66,52 @@ def health(engine: Engine) -> Any:
 
 
 async def test_nothing_is_connected_before_it_is_needed(stable: Stable) -> None:
-    reach = Reach(stable.connect)
+    handle = EngineHandle(stable.connect)
     assert stable.made == []
-    assert await reach.ask(health) == 1
-    assert await reach.ask(health) == 1
+    assert await handle.ask(health) == 1
+    assert await handle.ask(health) == 1
     assert len(stable.made) == 1
 
 
 async def test_what_a_lost_engine_cannot_be_asked_the_next_one_is(stable: Stable) -> None:
-    reach = Reach(stable.connect)
-    await reach.ask(health)
+    handle = EngineHandle(stable.connect)
+    await handle.ask(health)
     stable.made[0].lost.set()
-    assert await reach.ask(health) == 2
+    assert await handle.ask(health) == 2
     assert stable.made[0].closed.is_set()
 
 
 async def test_many_that_lose_an_engine_at_once_share_the_next_one(stable: Stable) -> None:
-    reach = Reach(stable.connect)
-    await reach.ask(health)
+    handle = EngineHandle(stable.connect)
+    await handle.ask(health)
     stable.made[0].lost.set()
-    assert await asyncio.gather(*(reach.ask(health) for _ in range(5))) == [2] * 5
+    assert await asyncio.gather(*(handle.ask(health) for _ in range(5))) == [2] * 5
 
 
 async def test_a_refusal_is_no_reason_to_look_for_another_engine(stable: Stable) -> None:
     async def refused(_: Engine) -> None:
         raise UnknownSession("there is no session x")
 
-    reach = Reach(stable.connect)
+    handle = EngineHandle(stable.connect)
     with pytest.raises(UnknownSession):
-        await reach.ask(refused)
+        await handle.ask(refused)
     assert len(stable.made) == 1
 
 
 async def test_a_watch_goes_on_with_the_engine_that_somebody_asked_next(stable: Stable) -> None:
-    reach = Reach(stable.connect)
-    async with aclosing(reach.watch(10)) as batches:
+    handle = EngineHandle(stable.connect)
+    async with aclosing(handle.watch(10)) as batches:
         assert (await anext(batches)).cursor == 11
         following = asyncio.create_task(anext(batches))
         await asyncio.sleep(0)  # the watch waits now
         stable.made[0].lost.set()
-        assert await reach.ask(health) == 2
+        assert await handle.ask(health) == 2
         assert (await asyncio.wait_for(following, 5)).cursor == 13
 
 
 async def test_who_only_watches_starts_no_engine(stable: Stable) -> None:
-    reach = Reach(stable.connect)
-    async with aclosing(reach.watch()) as batches:
+    handle = EngineHandle(stable.connect)
+    async with aclosing(handle.watch()) as batches:
         await anext(batches)
         stable.made[0].lost.set()
         with pytest.raises(ServerError):
@@ -120,11 +120,11 @@ async def test_who_only_watches_starts_no_engine(stable: Stable) -> None:
 
 
 async def test_a_watch_ends_with_the_face(stable: Stable) -> None:
-    reach = Reach(stable.connect)
-    async with aclosing(reach.watch()) as batches:
+    handle = EngineHandle(stable.connect)
+    async with aclosing(handle.watch()) as batches:
         await anext(batches)
-        await reach.aclose()
+        await handle.aclose()
         with pytest.raises(StopAsyncIteration):
             await asyncio.wait_for(anext(batches), 5)
     with pytest.raises(ServerError):
-        await reach.engine()
+        await handle.engine()

@@ -12,7 +12,7 @@ from msgspec import UNSET, Meta, Struct, field
 from pilothouse.api import requests
 from pilothouse.api.questions import Question
 from pilothouse.api.requests import SessionOptions
-from pilothouse.api.statuses import Status as SessionStatus
+from pilothouse.api.statuses import Status
 from pilothouse.errors import (
     AnswerRefused,
     PilothouseError,
@@ -23,14 +23,14 @@ from pilothouse.errors import (
 )
 
 from . import problems, results
-from .calls import Call, Interrupt, List, Respond, Say, Start, Status, read
+from .calls import Call, InterruptCall, ListCall, RespondCall, SayCall, StartCall, StatusCall, read
+from .engine_handle import EngineHandle
 from .questions import answer_of, pending, valid_answers
-from .reaching import Reach
+from .session_wait import wait
 from .texts import members_of
 from .tools import LINES, MOST_LINES, MOST_SESSIONS, WAIT_S
-from .waiting import wait
 
-__all__ = ["Act", "Answers", "Caller", "Operator", "Outcome"]
+__all__ = ["Act", "Answers", "CallContext", "Outcome", "ToolHandlers"]
 
 JsonObject = dict[str, Any]
 Told = dict[str, str | bool]
@@ -53,7 +53,7 @@ INTERRUPTING_S: Final = 5.0
 """How long the end of an interrupted turn is waited for."""
 
 
-class Caller(Protocol):
+class CallContext(Protocol):
     """What one call offers."""
 
     @property
@@ -102,11 +102,11 @@ class Outcome(Struct, frozen=True, kw_only=True):
     """Those of the session that take an answer."""
 
 
-class Operator:
+class ToolHandlers:
     """Does what the tools say."""
 
-    def __init__(self, reach: Reach, *, answers: Answers) -> None:
-        self._reach = reach
+    def __init__(self, handle: EngineHandle, *, answers: Answers) -> None:
+        self._handle = handle
         self.answers: Final = answers
         """What this process was told; the engine may be stricter."""
 
@@ -114,7 +114,7 @@ class Operator:
         """Who may approve: a person alone, if this process's setting says so or the engine's."""
         if self.answers == "person":
             return "person"
-        told = (await self._reach.ask(lambda engine: engine.settings())).get("mcp_answers")
+        told = (await self._handle.ask(lambda engine: engine.settings())).get("mcp_answers")
         return "person" if members_of(told).get("value") == "person" else "anyone"
 
     async def _check(self, advice: str) -> None:
@@ -122,48 +122,50 @@ class Operator:
         if await self.who_answers() == "person":
             raise Refused(problems.PERSON_ONLY, advice=advice)
 
-    async def begin(self, name: str, arguments: Mapping[str, Any], caller: Caller) -> Act | Outcome:
+    async def begin(
+        self, name: str, arguments: Mapping[str, Any], caller: CallContext
+    ) -> Act | Outcome:
         """Do it, once."""
         try:
             return await self._begin(read(name, arguments), caller)
         except PilothouseError as error:
             return _failed(error)
 
-    async def finish(self, act: Act, caller: Caller) -> Outcome:
+    async def finish(self, act: Act, caller: CallContext) -> Outcome:
         """Wait as long as the caller wants to, and tell what has become of it."""
         try:
             return await self._finish(act, caller)
         except PilothouseError as error:
             return _failed(error, done=DONE.get(act.tool, "").format(act.session_id))
 
-    async def _begin(self, call: Call, caller: Caller) -> Act | Outcome:
+    async def _begin(self, call: Call, caller: CallContext) -> Act | Outcome:
         match call:
-            case Start():
+            case StartCall():
                 return await self._start(call, caller)
-            case Say(fork=True):
+            case SayCall(fork=True):
                 return await self._fork(call)
-            case Say():
+            case SayCall():
                 return await self._say(call)
-            case Status():
+            case StatusCall():
                 return await self._asked(call)
-            case Respond():
+            case RespondCall():
                 return await self._respond(call, caller)
-            case Interrupt():
+            case InterruptCall():
                 return await self._interrupt(call, caller)
-            case List():
+            case ListCall():
                 return await self._list(call, caller)
             case _:
                 raise UsageError(f"there is no tool for {type(call).__name__}")
 
-    async def _finish(self, act: Act, caller: Caller) -> Outcome:
+    async def _finish(self, act: Act, caller: CallContext) -> Outcome:
         try:
             return await self._waited(act, caller)
         except UnknownSession as error:
             return await self._on_disk(act.session_id, error)
 
-    async def _waited(self, act: Act, caller: Caller) -> Outcome:
+    async def _waited(self, act: Act, caller: CallContext) -> Outcome:
         if act.wait_s > 0:
-            await wait(self._reach, act.session_id, act.wait_s, caller.progress, after=act.after)
+            await wait(self._handle, act.session_id, act.wait_s, caller.progress, after=act.after)
         if act.tool == "claude_status" or act.wait_s > 0:
             status = await self._status(act.session_id, act.output_lines, act.cursor)
             told = results.full(status, act.told, answered_by=await self._by(status, caller))
@@ -172,21 +174,19 @@ class Operator:
             told = results.brief(status, act.told, answered_by=await self._by(status, caller))
         return _outcome(told, status)
 
-    async def _by(self, status: SessionStatus, caller: Caller) -> results.By:
+    async def _by(self, status: Status, caller: CallContext) -> results.By:
         if status.questions and await self.who_answers() == "person":
             return "person"
         return "form" if caller.shows_forms else "anyone"
 
-    async def _status(
-        self, session_id: str, lines: int = 0, after: int | None = None
-    ) -> SessionStatus:
-        return await self._reach.ask(
+    async def _status(self, session_id: str, lines: int = 0, after: int | None = None) -> Status:
+        return await self._handle.ask(
             lambda engine: engine.status(session_id, output_lines=lines, after=after)
         )
 
     async def _on_disk(self, session_id: str, error: UnknownSession) -> Outcome:
         """A session that no engine has touched: its transcript is there, nothing runs."""
-        found = await self._reach.ask(lambda engine: engine.list(limit=MOST_SESSIONS))
+        found = await self._handle.ask(lambda engine: engine.list(limit=MOST_SESSIONS))
         listed = next((each for each in found.sessions if each.session_id == session_id), None)
         if listed is None:
             raise error
@@ -195,7 +195,7 @@ class Operator:
 
     # Starting and talking
 
-    async def _start(self, call: Start, caller: Caller) -> Act:
+    async def _start(self, call: StartCall, caller: CallContext) -> Act:
         options = _options(call)
         await self._check_mode(options.mode)
         if call.allowed_tools:
@@ -207,12 +207,12 @@ class Operator:
             options=options,
             key=_key(),
         )
-        started = await self._reach.ask(lambda engine: engine.start(request))
+        started = await self._handle.ask(lambda engine: engine.start(request))
         return _act("claude_start", started.session_id, cursor, call.wait_seconds)
 
     async def _ready(self) -> int:
         """The journal's cursor, once it is clear that there is a CLI to run sessions on."""
-        health = await self._reach.ask(lambda engine: engine.health())
+        health = await self._handle.ask(lambda engine: engine.health())
         if health.lack is not None:
             raise Refused(problems.lacking(health.lack))
         return health.cursor
@@ -234,17 +234,17 @@ class Operator:
                 "a plan waits for a person's decision: leave permissionMode out, or give plan"
             )
 
-    async def _say(self, call: Say) -> Act:
+    async def _say(self, call: SayCall) -> Act:
         mode = None if call.permission_mode is UNSET else call.permission_mode
         await self._check_mode(mode)
         await self._check_leaving(call.session_id, mode)
         cursor = await self._ready()
         request = requests.Say(content=call.message, mode=mode, key=_key())
-        said = await self._reach.ask(lambda engine: engine.say(call.session_id, request))
+        said = await self._handle.ask(lambda engine: engine.say(call.session_id, request))
         told: Told = {"resumed": True} if said.resumed else {}
         return _act("claude_say", said.session_id, cursor, call.wait_seconds, told)
 
-    async def _fork(self, call: Say) -> Act:
+    async def _fork(self, call: SayCall) -> Act:
         if call.permission_mode is not UNSET:
             raise UsageError(
                 "a fork begins in the mode of its session; "
@@ -252,21 +252,21 @@ class Operator:
             )
         cursor = await self._ready()
         request = requests.Fork(prompt=call.message, key=_key())
-        made = await self._reach.ask(lambda engine: engine.fork(call.session_id, request))
+        made = await self._handle.ask(lambda engine: engine.fork(call.session_id, request))
         told: Told = {"parentSessionId": call.session_id}
         return _act("claude_say", made.session_id, cursor, call.wait_seconds, told)
 
-    async def _interrupt(self, call: Interrupt, caller: Caller) -> Outcome:
-        done = await self._reach.ask(lambda engine: engine.interrupt(call.session_id))
+    async def _interrupt(self, call: InterruptCall, caller: CallContext) -> Outcome:
+        done = await self._handle.ask(lambda engine: engine.interrupt(call.session_id))
         if done.was_running:
-            await wait(self._reach, call.session_id, INTERRUPTING_S, _nobody, at_rest=True)
+            await wait(self._handle, call.session_id, INTERRUPTING_S, _nobody, at_rest=True)
         status = await self._status(call.session_id)
         told = results.brief(status, {}, answered_by=await self._by(status, caller))
         return _outcome(told, status)
 
     # Answering
 
-    async def _respond(self, call: Respond, caller: Caller) -> Act:
+    async def _respond(self, call: RespondCall, caller: CallContext) -> Act:
         await self._check(IN_A_FORM)
         # It may have been named by the id that the CLI knows its conversation by.
         status = await self._status(call.session_id)
@@ -275,7 +275,7 @@ class Operator:
         answer = answer_of(question, call.answers, given)
         by = f"mcp:{caller.name}" if caller.name else "mcp"
         try:
-            done = await self._reach.ask(lambda engine: engine.answer(question.id, answer, by=by))
+            done = await self._handle.ask(lambda engine: engine.answer(question.id, answer, by=by))
         except AnswerRefused as refused:
             # The engine names the answers as it wants them, which no caller of ours may send.
             raise AnswerRefused(refused.message, advice=valid_answers(question)) from None
@@ -284,9 +284,9 @@ class Operator:
             told["newSessionId"] = done.new_session_id
         return _act("claude_respond", status.session_id, status.cursor, call.wait_seconds, told)
 
-    async def _question(self, status: SessionStatus, question_id: str) -> Question:
+    async def _question(self, status: Status, question_id: str) -> Question:
         try:
-            found = await self._reach.ask(lambda engine: engine.question(question_id))
+            found = await self._handle.ask(lambda engine: engine.question(question_id))
         except UnknownQuestion:
             found = None
         if found is None or found.session_id != status.session_id:
@@ -296,7 +296,7 @@ class Operator:
 
     # Looking around
 
-    async def _asked(self, call: Status) -> Act:
+    async def _asked(self, call: StatusCall) -> Act:
         session_id = call.session_id
         after = None if call.after is UNSET else call.after
         try:
@@ -317,9 +317,9 @@ class Operator:
             after=after,
         )
 
-    async def _list(self, call: List, caller: Caller) -> Outcome:
+    async def _list(self, call: ListCall, caller: CallContext) -> Outcome:
         cwd = _directory(call.working_directory, caller) or None
-        found = await self._reach.ask(lambda engine: engine.list(cwd=cwd, limit=call.limit))
+        found = await self._handle.ask(lambda engine: engine.list(cwd=cwd, limit=call.limit))
         told = results.listing(found)
         return Outcome(structured=told, text=results.listing_text(told))
 
@@ -328,7 +328,7 @@ def _failed(error: PilothouseError, *, done: str = "") -> Outcome:
     return Outcome(structured={}, text=f"{done}{problems.told(error)}", is_error=True)
 
 
-def _outcome(told: JsonObject, status: SessionStatus) -> Outcome:
+def _outcome(told: JsonObject, status: Status) -> Outcome:
     return Outcome(
         structured=told,
         text=results.text(told),
@@ -341,7 +341,7 @@ def _act(tool: str, session_id: str, cursor: int, wait_s: float, told: Told | No
     return Act(tool=tool, session_id=session_id, cursor=cursor, wait_s=wait_s, told=told or {})
 
 
-def _open(status: SessionStatus) -> str:
+def _open(status: Status) -> str:
     if not status.questions:
         return "no question of it is open; claude_status tells what it does"
     asked = [pending(each) for each in status.questions]
@@ -353,7 +353,7 @@ def _key() -> str:
     return str(uuid.uuid4())
 
 
-def _options(call: Start) -> SessionOptions:
+def _options(call: StartCall) -> SessionOptions:
     """Only what the caller set reaches the CLI."""
     given: JsonObject = {
         "model": call.model,
@@ -367,7 +367,7 @@ def _options(call: Start) -> SessionOptions:
     return SessionOptions(**{name: each for name, each in given.items() if each is not UNSET})
 
 
-def _mode(call: Start) -> Any:
+def _mode(call: StartCall) -> Any:
     if not call.dangerously_skip_permissions:
         return call.permission_mode
     if call.permission_mode in (UNSET, "bypassPermissions"):
@@ -378,7 +378,7 @@ def _mode(call: Start) -> Any:
     )
 
 
-def _directory(given: Any, caller: Caller, *, required: bool = False) -> str:
+def _directory(given: Any, caller: CallContext, *, required: bool = False) -> str:
     """An absolute path; what is relative is so to where the client works."""
     here = caller.default_cwd
     if given is UNSET:

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilothouse.errors import UsageError
-from pilothouse.faces.mcp import rounds
-from pilothouse.faces.mcp.operating import Act
-from pilothouse.faces.mcp.rounds import ROUNDS, Round
+from pilothouse.faces.mcp import elicitation
+from pilothouse.faces.mcp.elicitation import ROUNDS, Round
+from pilothouse.faces.mcp.tool_handlers import Act
 
 ACT = Act(tool="claude_status", session_id="s-1", cursor=3, wait_s=10, after=3)
 
@@ -57,7 +57,7 @@ def test_what_was_not_sealed_here_is_refused(state: str) -> None:
 
 
 def test_another_process_has_sealed_it_for_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds, "KEY", b"another")
+    monkeypatch.setattr(elicitation, "KEY", b"another")
     with pytest.raises(UsageError, match="claude_status tells"):
         Round.opened(SEALED, "claude_status")
 

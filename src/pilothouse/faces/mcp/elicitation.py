@@ -1,16 +1,20 @@
 """Questions on the client's screen: as forms that a person fills in there.
 
-Versions of MCP with a handshake let a server ask whenever it wants to: see `pushing`. From
+Versions of MCP with a handshake let a server ask whenever it wants to: see `form_push`. From
 2026-07-28 on a server asks only in the result of a call: `required` makes what such a result asks,
-`take` applies what came back. A form that was declined or closed leaves its question open for
-everybody else: that is no "no".
+`take` applies what came back, and `Round` is the call as the client carries it from one result to
+the next. A form that was declined or closed leaves its question open for everybody else.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Final, NamedTuple
+import hashlib
+import hmac
+import secrets
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Annotated, Any, Final, NamedTuple
 
+import msgspec
 from mcp.server.session import ServerSession
 from mcp_types import (
     ElicitRequest,
@@ -19,18 +23,36 @@ from mcp_types import (
     ElicitResult,
     InputResponse,
 )
+from msgspec import Meta, Struct, field
+from msgspec.structs import replace
 
 from pilothouse.api.questions import Question
-from pilothouse.errors import AnswerRefused, PilothouseError, QuestionSettled, UnknownQuestion
+from pilothouse.errors import (
+    AnswerRefused,
+    PilothouseError,
+    QuestionSettled,
+    UnknownQuestion,
+    UsageError,
+)
 
+from .engine_handle import EngineHandle
 from .forms import Form, answer_in, form_of
-from .reaching import Reach
+from .tool_handlers import Act
 
-__all__ = ["Taken", "can_elicit", "can_open_pages", "give", "required", "take"]
+__all__ = ["ROUNDS", "Round", "Taken", "can_elicit", "can_open_pages", "give", "required", "take"]
 
 AGAIN: Final = " "
 """Stands between a question's id and why its answer was not taken. No id has it."""
 LONGEST_WHY: Final = 2_000
+ROUNDS: Final = 10
+"""Clients give a call up that asks more often."""
+LONGEST_STATE: Final = 100_000
+KEY: Final = secrets.token_bytes(32)
+LOST: Final = (
+    "requestState is none of this server's; it may have been started anew since. What the call "
+    "was to do may be done: claude_list lists the sessions, and claude_status tells of one, and "
+    "asks what it asks again"
+)
 
 
 def can_elicit(session: ServerSession) -> bool:
@@ -48,12 +70,14 @@ def can_open_pages(session: ServerSession) -> bool:
     return elicitation is not None and elicitation.url is not None
 
 
-async def give(reach: Reach, question: Question, content: Mapping[str, Any], name: str) -> str:
+async def give(
+    handle: EngineHandle, question: Question, content: Mapping[str, Any], name: str
+) -> str:
     """Answer with what was filled in; tells why that was not taken, if it was not."""
     try:
         answer = answer_in(question, content)
         by = f"person via mcp:{name}"
-        await reach.ask(lambda engine: engine.answer(question.id, answer, by=by))
+        await handle.ask(lambda engine: engine.answer(question.id, answer, by=by))
     except (QuestionSettled, UnknownQuestion):
         # Somebody else was first: the session goes on, and the person sees that it does.
         return ""
@@ -110,7 +134,7 @@ class Taken(NamedTuple):
 
 
 async def take(
-    reach: Reach,
+    handle: EngineHandle,
     responses: Mapping[str, InputResponse] | None,
     name: str,
     *,
@@ -130,19 +154,77 @@ async def take(
             if isinstance(response, ElicitResult):
                 closed.add(question_id)
             continue
-        why = await _take(reach, question_id, session_id, response.content or {}, name)
+        why = await _take(handle, question_id, session_id, response.content or {}, name)
         if why:
             noted.add(question_id if again else f"{question_id}{AGAIN}{why[:LONGEST_WHY]}")
     return Taken(noted, closed)
 
 
 async def _take(
-    reach: Reach, question_id: str, session_id: str, content: Mapping[str, Any], name: str
+    handle: EngineHandle, question_id: str, session_id: str, content: Mapping[str, Any], name: str
 ) -> str:
     try:
-        question = await reach.ask(lambda engine: engine.question(question_id))
+        question = await handle.ask(lambda engine: engine.question(question_id))
     except UnknownQuestion:
         return ""
     except PilothouseError as error:
         return _why(error)
-    return "" if question.session_id != session_id else await give(reach, question, content, name)
+    return "" if question.session_id != session_id else await give(handle, question, content, name)
+
+
+class Round(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One round of a call: what was done, what the client is asked, what nobody is asked again.
+
+    The client brings it back with what a person answered. It is sealed under a key that ends with
+    this process, so nobody else can make one.
+    """
+
+    act: Act
+    asked: list[str] = field(default_factory=list[str])
+    """What the client may answer now."""
+    noted: list[str] = field(default_factory=list[str])
+    closed: list[str] = field(default_factory=list[str])
+    """Questions whose form a person has closed without an answer."""
+    number: Annotated[int, Meta(ge=0, le=ROUNDS)] = 0
+
+    def sealed(self) -> str:
+        """As the client carries it."""
+        told = msgspec.json.encode(self)
+        return f"{_seal(told)} {told.decode()}"
+
+    @property
+    def may_ask(self) -> bool:
+        """Whether the client would answer once more."""
+        return self.act.wait_s > 0 and self.number < ROUNDS
+
+    def asking(self, asked: Iterable[str]) -> Round:
+        """The next round."""
+        return replace(self, asked=list(asked), number=self.number + 1)
+
+    def answered(self, noted: Iterable[str], closed: Iterable[str]) -> Round:
+        """What was asked has been answered, or not: what matters from now on is what comes next."""
+        return replace(
+            self,
+            act=replace(self.act, after=None),
+            asked=[],
+            noted=sorted({*self.noted, *noted}),
+            closed=sorted({*self.closed, *closed}),
+        )
+
+    @classmethod
+    def opened(cls, state: str, tool: str) -> Round:
+        """What the client has brought back."""
+        seal, _, told = state[:LONGEST_STATE].partition(" ")
+        try:
+            if not hmac.compare_digest(seal.encode(), _seal(told.encode()).encode()):
+                raise UsageError(LOST)
+            found = msgspec.json.decode(told, type=cls)
+        except (msgspec.DecodeError, UnicodeError):
+            raise UsageError(LOST) from None
+        if found.act.tool != tool:
+            raise UsageError(f"requestState is of another tool: {found.act.tool}")
+        return found
+
+
+def _seal(told: bytes) -> str:
+    return hmac.new(KEY, told, hashlib.sha256).hexdigest()

@@ -31,11 +31,11 @@ from pilothouse.api.events import Batch
 from pilothouse.api.questions import Question
 from pilothouse.errors import PilothouseError, ServerError
 
-from .eliciting import can_open_pages, give
+from .elicitation import can_open_pages, give
+from .engine_handle import EngineHandle
 from .forms import Form, form_of
-from .reaching import Reach
 
-__all__ = ["Channel", "Pushing"]
+__all__ = ["ClientStream", "FormPush"]
 
 log = logging.getLogger("pilothouse")
 
@@ -60,7 +60,7 @@ def _always() -> bool:
     return True
 
 
-class Channel(NamedTuple):
+class ClientStream(NamedTuple):
     """A way to the client: beside its calls, or, with the id of one, along with its answer."""
 
     session: ServerSession
@@ -69,14 +69,14 @@ class Channel(NamedTuple):
     """Over HTTP what is sent is lost while no stream is there to carry it."""
 
 
-class Pushing:
+class FormPush:
     """The forms on one client: one at a time, the oldest question first.
 
     `standing` is the way to it beside its calls.
     """
 
-    def __init__(self, reach: Reach, standing: Channel, name: str) -> None:
-        self._desk = _Desk(reach, standing, name)
+    def __init__(self, handle: EngineHandle, standing: ClientStream, name: str) -> None:
+        self._desk = _Desk(handle, standing, name)
         self._followed: dict[str, _Followed] = {}
         self._closed = False
 
@@ -100,14 +100,14 @@ class Pushing:
             await followed.settled({each.id for each in questions})
 
     @contextmanager
-    def calling(self, channel: Channel) -> Generator[dict[str, bool]]:
+    def calling(self, stream: ClientStream) -> Generator[dict[str, bool]]:
         """While a call of the client's is answered. Yields the forms that a person dealt with
         meanwhile: by the question's id, whether it was answered.
 
         Claude Code cancels a form that came during a call once the call ends, perhaps unseen: it
         is shown again then.
         """
-        call = self._desk.begin_call(channel)
+        call = self._desk.begin_call(stream)
         try:
             yield call.dealt_with
         finally:
@@ -123,15 +123,15 @@ class Pushing:
 
 
 class _Call(NamedTuple):
-    channel: Channel
+    stream: ClientStream
     dealt_with: dict[str, bool]
 
 
 class _Desk:
     """What the forms on one client share."""
 
-    def __init__(self, reach: Reach, standing: Channel, name: str) -> None:
-        self.reach = reach
+    def __init__(self, handle: EngineHandle, standing: ClientStream, name: str) -> None:
+        self.handle = handle
         self.name = name
         self.tasks: set[asyncio.Task[None]] = set()
         self._times_asked: dict[str, int] = {}
@@ -144,7 +144,7 @@ class _Desk:
         self._turns = _Turns()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Work that `Pushing.aclose` waits for."""
+        """Work that `FormPush.aclose` waits for."""
         task = asyncio.create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
@@ -167,8 +167,8 @@ class _Desk:
         """The question is not open any more."""
         self._times_asked.pop(question_id, None)
 
-    def begin_call(self, channel: Channel) -> _Call:
-        call = _Call(channel, {})
+    def begin_call(self, stream: ClientStream) -> _Call:
+        call = _Call(stream, {})
         self._in_flight.append(call)
         self._called.set()
         self._called = asyncio.Event()
@@ -193,23 +193,23 @@ class _Desk:
     async def show(self, question: Question, form: Form) -> ElicitResult | None:
         """What a person did with the form, when its turn came; None if nobody was shown it."""
         async with self._turns.turn(question.opened_at):
-            return await self._elicit(question, form, await self._channel())
+            return await self._elicit(question, form, await self._open_stream())
 
-    async def _channel(self) -> Channel:
+    async def _open_stream(self) -> ClientStream:
         """A way to the client, as soon as there is one: what is sent without is lost for good."""
         while True:
-            calls = [each.channel for each in reversed(self._in_flight)]
-            for channel in (self._standing, *calls):
-                if channel.is_open():
-                    return channel
+            calls = [each.stream for each in reversed(self._in_flight)]
+            for stream in (self._standing, *calls):
+                if stream.is_open():
+                    return stream
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._called.wait(), LOOK_S)
 
     async def _elicit(
-        self, question: Question, form: Form, channel: Channel
+        self, question: Question, form: Form, stream: ClientStream
     ) -> ElicitResult | None:
         # Whoever cancels this sends `notifications/cancelled`: the client closes the form.
-        session, call = channel.session, channel.call
+        session, call = stream.session, stream.call
         try:
             if form.url is not None and can_open_pages(session):
                 return await session.elicit_url(form.message, form.url, question.id, call)
@@ -318,15 +318,15 @@ class _Followed:
             self._withdraw_all()
 
     async def _keep_up(self) -> None:
-        reach, session_id = self._desk.reach, self._session_id
-        status = await reach.ask(lambda engine: engine.status(session_id))
+        handle, session_id = self._desk.handle, self._session_id
+        status = await handle.ask(lambda engine: engine.status(session_id))
         # It may have been named by the id that the CLI knows its conversation by.
         self._session_id = session_id = status.session_id
         self._show(status.questions)
-        async with aclosing(reach.watch(status.cursor, session_id=session_id)) as batches:
+        async with aclosing(handle.watch(status.cursor, session_id=session_id)) as batches:
             async for batch in batches:
                 if _is_about_questions(batch):
-                    self._show(await reach.ask(self._open_ones))
+                    self._show(await handle.ask(self._open_ones))
 
     async def _open_ones(self, engine: Engine) -> Sequence[Question]:
         return await engine.questions(session_id=self._session_id, limit=MOST_OPEN)
@@ -412,7 +412,7 @@ class _Asking:
     async def _answer(self, content: Mapping[str, Any]) -> str:
         self._is_answering = True
         try:
-            return await give(self._desk.reach, self._question, content, self._desk.name)
+            return await give(self._desk.handle, self._question, content, self._desk.name)
         finally:
             self._is_answering = False
             self._session.watch()

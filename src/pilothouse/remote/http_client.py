@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import httpx
     from websockets.asyncio.client import ClientConnection
 
-__all__ = ["Caller", "meant_by"]
+__all__ = ["HttpClient", "meant_by"]
 
 T = TypeVar("T")
 
@@ -26,7 +26,7 @@ ANSWER_SECONDS: Final = 300.0
 GONE: Final = "start it with `pilothouse serve`, or check the address"
 
 
-class Caller:
+class HttpClient:
     """Asks one server. Imports and connects when it is first needed."""
 
     def __init__(self, address: str, token: str, tls: ssl.SSLContext | None) -> None:
