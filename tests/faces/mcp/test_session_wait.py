@@ -47,7 +47,8 @@ class Watch:
 
     async def wait(self, *, after: int | None = None, seconds: float = 50) -> None:
         async with asyncio.timeout(DEADLINE):
-            await wait(self.handle, self.session_id, seconds, self.progress, after=after)
+            status = await self.engine.status(self.session_id)
+            await wait(self.handle, status, seconds, self.progress, after=after)
 
     async def waiting(self, **more: Any) -> asyncio.Task[None]:
         """Somebody who waits, and is told that the session works."""
@@ -123,9 +124,8 @@ async def test_what_was_lost_since_the_cursor_may_have_mattered(watch: Watch) ->
 
 async def test_a_session_that_asks_is_not_at_rest(watch: Watch) -> None:
     watch.set(state="awaiting_input")
-    task = asyncio.create_task(
-        wait(watch.handle, watch.session_id, 50, watch.progress, at_rest=True)
-    )
+    status = await watch.engine.status(watch.session_id)
+    task = asyncio.create_task(wait(watch.handle, status, 50, watch.progress, at_rest=True))
     await watch.engine.watched()
     watch.happens("question.closed")
     watch.set(state="interrupted")

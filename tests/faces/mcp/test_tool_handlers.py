@@ -63,6 +63,7 @@ class Someone:
         self.name = "tests"
         self.default_cwd = cwd
         self.shows_forms = False
+        self.own_sessions = frozenset[str]()
         self.told: list[str] = []
 
     async def progress(self, done: float, total: float | None, message: str) -> None:

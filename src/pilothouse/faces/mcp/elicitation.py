@@ -189,7 +189,7 @@ class Round(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     def sealed(self) -> str:
         """As the client carries it."""
-        told = msgspec.json.encode(self)
+        told = msgspec.json.encode(replace(self, act=self.act.carried()))
         return f"{_seal(told)} {told.decode()}"
 
     @property

@@ -18,7 +18,16 @@ from pilothouse.errors import (
     UnknownSession,
 )
 
-__all__ = ["FORM_CLOSED", "PERSON_ONLY", "SIGN_IN", "lacking", "told", "wants_sign_in"]
+__all__ = [
+    "FORM_CLOSED",
+    "OTHERS_ANSWER",
+    "OWN",
+    "PERSON_ONLY",
+    "SIGN_IN",
+    "lacking",
+    "told",
+    "wants_sign_in",
+]
 
 SIGN_IN: Final = (
     "Claude Code is not signed in. A person has to run `claude` in a terminal on the machine of "
@@ -27,6 +36,10 @@ SIGN_IN: Final = (
 )
 PERSON_ONLY: Final = (
     "only a person may approve here (the operator's setting mcp_answers is `person`)"
+)
+OWN: Final = "the CLI that asks this is the one that calls: what it may do is not its own to decide"
+OTHERS_ANSWER: Final = (
+    "a person answers in another face of Pilothouse, or in a form that another client shows"
 )
 FORM_CLOSED: Final = "closed it without an answer"
 """In a note: a person was asked in a form, and has left it at that."""

@@ -6,7 +6,7 @@ One server serves every client there is. What belongs to one of them ends with i
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -20,7 +20,6 @@ from msgspec.structs import replace
 
 from pilothouse import __version__
 from pilothouse.api.questions import Question
-from pilothouse.api.statuses import Status
 from pilothouse.errors import PilothouseError, UsageError
 
 from . import permission, problems, prompts
@@ -50,13 +49,6 @@ LAST_LOOK_S: Final = 0.001
 STEP: Final = 0.001
 ONLY_WHILE_WAITING: Final = (
     "A person is shown what the session asks only while a call waits: give waitSeconds"
-)
-CLOSED: Final = (
-    f"A person was asked in a form and {problems.FORM_CLOSED}: ask them, do not decide for them"
-)
-OWN: Final = (
-    "the CLI that asks this is the one that calls: what it may do is not its own to decide. A "
-    "person answers in another face of Pilothouse, or in a form that another client shows"
 )
 NOT_CHECKED: Final = {
     "behavior": "deny",
@@ -139,8 +131,9 @@ class _Server(Server[Any]):
 class _Call:
     """One request, as the tool handlers see it."""
 
-    def __init__(self, ctx: Context, default_cwd: str | None) -> None:
+    def __init__(self, ctx: Context, default_cwd: str | None, own_sessions: frozenset[str]) -> None:
         self._session = ctx.session
+        self.own_sessions = own_sessions
         self.name = _name(ctx)
         self.default_cwd = default_cwd
         self.shows_forms = can_elicit(ctx.session)
@@ -188,6 +181,8 @@ class _Face:
         self._cwd = default_cwd
         self._tools = tools
         self._identity = permission.identify()
+        own = (self._identity, permission.beside(self._identity))
+        self._own_sessions = frozenset(own if default_cwd is not None else ())
         self.resources = Resources(handle)
 
     async def list_tools(
@@ -201,7 +196,7 @@ class _Face:
 
     async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> Result:
         """Do what a tool says. Whatever goes wrong with that is told as its result."""
-        call = _Call(ctx, self._cwd)
+        call = _Call(ctx, self._cwd, self._own_sessions)
         if params.name == PERMISSION_CHECK["name"]:
             return await self._check_permission(ctx, params, call)
         if params.name not in NAMES or not self._tools:
@@ -227,48 +222,9 @@ class _Face:
         return result
 
     async def _begin(self, params: types.CallToolRequestParams, call: _Call) -> Act | Outcome:
-        arguments = params.arguments or {}
-        if params.name == "claude_respond" and await self._asks_itself(arguments.get("id")):
-            return call.failed(OWN)
-        done = await self._tool_handlers.begin(params.name, arguments, call)
+        done = await self._tool_handlers.begin(params.name, params.arguments or {}, call)
         call.act = done if isinstance(done, Act) else None
         return done
-
-    async def _asks_itself(self, question_id: object) -> bool:
-        """Whether a question is one of the CLI whose model calls here: of two ids it may have."""
-        if self._cwd is None or not isinstance(question_id, str):
-            return False
-        own = {self._identity, permission.beside(self._identity)}
-        with suppress(PilothouseError):
-            own.add((await self._status(self._identity)).session_id)
-        with suppress(PilothouseError):
-            question = await self._handle.ask(lambda engine: engine.question(question_id))
-            return question.session_id in own
-        return False
-
-    async def _status(self, session_id: str) -> Status:
-        return await self._handle.ask(lambda engine: engine.status(session_id))
-
-    async def _asks(self, act: Act) -> Sequence[Question]:
-        """What the session asks now, if the call waits and somebody could answer it meanwhile."""
-        if not act.wait_s:
-            return ()
-        try:
-            return (await self._status(act.session_id)).questions
-        except PilothouseError:
-            # It is on disk alone, say: who finishes the call tells.
-            return ()
-
-    async def _finished(self, act: Act, closed: Collection[str], call: _Call) -> Outcome:
-        """Finish a call; of a question whose form was closed it is told that this is no answer."""
-        outcome = await self._tool_handlers.finish(act, call)
-        if not any(each.id in closed for each in outcome.questions):
-            return outcome
-        wait_s = min(act.wait_s, LAST_LOOK_S)
-        told = {**act.told, "note": CLOSED}
-        return await self._tool_handlers.finish(
-            replace(act, after=None, wait_s=wait_s, told=told), call
-        )
 
     # Versions with a handshake: forms are pushed whenever there is something to ask
 
@@ -294,15 +250,20 @@ class _Face:
     async def _while_asked(self, asked: _Asked, act: Act, call: _Call) -> Outcome:
         """Finish a call. One that waits goes on waiting while a person has the form before them."""
         ends = anyio.current_time() + act.wait_s
-        questions = await self._asks(act)
+        act = await self._tool_handlers.look(act)
+        questions = _open_questions(act)
         outcome: Outcome | None = None
         while outcome is None or (act.wait_s and asked.has_new(questions)):
-            left = ends - anyio.current_time()
-            if act.wait_s and await asked.settle(act.session_id, questions, left, call):
-                act = replace(act, after=None)
+            if act.wait_s and asked.has_new(questions):
+                left = ends - anyio.current_time()
+                dealt_with = await asked.settle(act.session_id, questions, left, call)
+                act = replace(act, status=None, after=None if dealt_with else act.after)
             left = ends - anyio.current_time()
             wait_s = max(left, LAST_LOOK_S) if act.wait_s else 0
-            outcome = await self._finished(replace(act, wait_s=wait_s), asked.closed, call)
+            outcome = await self._tool_handlers.finish(
+                replace(act, wait_s=wait_s), call, closed=asked.closed
+            )
+            act = replace(act, status=None)
             questions = outcome.questions if left > 0 else ()
         return outcome
 
@@ -327,10 +288,11 @@ class _Face:
         if isinstance(this, Outcome):
             return _result(this)
         # Whom a waiting call can ask is asked before it waits, and before it tells anything.
-        if requests := _requests(ctx, this, await self._asks(this.act)):
+        act = await self._tool_handlers.look(this.act)
+        if requests := _requests(ctx, this, _open_questions(act)):
             return requests
-        call.shows_forms = call.shows_forms and not this.act.wait_s
-        outcome = await self._finished(this.act, this.closed, call)
+        call.shows_forms = call.shows_forms and not act.wait_s
+        outcome = await self._tool_handlers.finish(act, call, closed=this.closed)
         return _requests(ctx, this, outcome.questions) or _result(outcome)
 
     async def _this_round(
@@ -439,6 +401,11 @@ def _requests(
         return None
     state = this.asking(requests).sealed()
     return types.InputRequiredResult(input_requests={**requests}, request_state=state)
+
+
+def _open_questions(act: Act) -> Sequence[Question]:
+    """What the session asks now, if the call waits and somebody could answer it meanwhile."""
+    return act.status.questions if act.wait_s and act.status is not None else ()
 
 
 def _sessions(act: Act) -> list[str]:

@@ -34,35 +34,37 @@ PASSING: Final = frozenset({"partial", "noise"})
 
 async def wait(
     handle: EngineHandle,
-    session_id: str,
+    status: Status,
     seconds: float,
     progress: Progress,
     *,
     after: int | None = None,
     at_rest: bool = False,
-) -> None:
+) -> Status | None:
     """Wait for the next thing that matters; one that has happened since `after` ends it at once.
 
-    Without `after` it is that the session does no longer work by itself, or, with `at_rest`, that
-    it neither works nor asks.
+    Without `after` it is that the session no longer works by itself, or, with `at_rest`, that it
+    neither works nor asks. `status` is the session as it is now. Return the status that ended the
+    wait; None: an event did, or the time ran out.
     """
-    status = await _status(handle, session_id)
     wanted = _Wanted(after, at_rest=at_rest)
     if wanted.is_it(status):
-        return
+        return status
     lost: PilothouseError | None = None
+    found: Status | None = None
     with anyio.move_on_after(seconds):
         async with anyio.create_task_group() as tasks:
             telling = _Telling(progress, seconds, _doing(status))
             tasks.start_soon(telling.run)
             try:
-                await _Watch(handle, status, wanted, telling).run()
+                found = await _Watch(handle, status, wanted, telling).run()
             except PilothouseError as error:
                 # Out of a task group it would come in a group of errors.
                 lost = error
             tasks.cancel_scope.cancel()
     if lost is not None:
         raise lost
+    return found
 
 
 class _Wanted:
@@ -92,13 +94,17 @@ class _Watch:
         self._wanted = wanted
         self._cursor = status.cursor if wanted.after is None else wanted.after
         self._telling = telling
+        self._last: Status | None = None
 
-    async def run(self) -> None:
+    async def run(self) -> Status | None:
+        """Return the status that ended it; None: an event did."""
         while not await self._saw_it():
             # Asking reaches the next engine, or tells that there is none.
             await anyio.sleep(AGAIN_S)
-            if self._wanted.is_it(await _status(self._handle, self._session_id)):
-                return
+            self._last = await self._status()
+            if self._wanted.is_it(self._last):
+                break
+        return self._last
 
     async def _saw_it(self) -> bool:
         """Whether it happened; if not, the engine has gone."""
@@ -115,22 +121,22 @@ class _Watch:
 
     async def _is_it(self, batch: Batch) -> bool:
         if self._wanted.has_it(batch):
+            self._last = None
             return True
         if all(event.kind in PASSING for event in batch.events) and not batch.gaps:
             return False
-        now = await _status(self._handle, self._session_id)
+        self._last = now = await self._status()
         self._telling.changed(_latest(batch) or _doing(now))
         return self._wanted.is_it(now)
+
+    async def _status(self) -> Status:
+        return await self._handle.ask(lambda engine: engine.status(self._session_id))
 
 
 def _matters(batch: Batch) -> bool:
     # What has been lost from the journal may have mattered.
     is_lost = any(gap.reason != "partials" for gap in batch.gaps)
     return is_lost or any(event.kind in MATTERS for event in batch.events)
-
-
-async def _status(handle: EngineHandle, session_id: str) -> Status:
-    return await handle.ask(lambda engine: engine.status(session_id))
 
 
 @asynccontextmanager

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Protocol
 
 from msgspec import UNSET, Meta, Struct, field
+from msgspec.structs import replace
 
 from pilothouse.api import requests
 from pilothouse.api.questions import Question
@@ -43,6 +44,9 @@ IN_A_FORM: Final = (
     "a person answers in the form that the client shows, or in another face of Pilothouse; "
     "claude_status with waitSeconds tells when that is done"
 )
+CLOSED: Final = (
+    f"A person was asked in a form and {problems.FORM_CLOSED}: ask them, do not decide for them"
+)
 DONE: Final = {
     "claude_start": "Session {} was started, do not start it again. But then: ",
     "claude_say": "Session {} was told, do not say it again. But then: ",
@@ -71,6 +75,11 @@ class CallContext(Protocol):
         """Where sessions work that were given no directory."""
         ...
 
+    @property
+    def own_sessions(self) -> frozenset[str]:
+        """The ids of the CLI that calls: what it asks is not its own to decide."""
+        ...
+
     async def progress(self, done: float, total: float | None, message: str) -> None:
         """Tell the caller how it goes."""
         ...
@@ -89,6 +98,14 @@ class Act(Struct, frozen=True, kw_only=True):
     output_lines: Annotated[int, Meta(ge=0, le=MOST_LINES)] = LINES
     after: Annotated[int, Meta(ge=0)] | None = None
     """What has happened since then has not to be waited for."""
+    status: Status | None = None
+    """The session as it is since, if the engine has returned it already."""
+    approver: Answers | None = None
+    """Who may approve, if the engine has returned that already."""
+
+    def carried(self) -> Act:
+        """The act without what a later request must ask for anew."""
+        return replace(self, status=None, approver=None)
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
@@ -117,10 +134,12 @@ class ToolHandlers:
         told = (await self._handle.ask(lambda engine: engine.settings())).get("mcp_answers")
         return "person" if members_of(told).get("value") == "person" else "anyone"
 
-    async def _check(self, advice: str) -> None:
-        """Refuse what approves something, where only a person may."""
-        if await self.who_answers() == "person":
+    async def _check(self, advice: str) -> Answers:
+        """Refuse what approves something, where only a person may; return who may."""
+        approver = await self.who_answers()
+        if approver == "person":
             raise Refused(problems.PERSON_ONLY, advice=advice)
+        return approver
 
     async def begin(
         self, name: str, arguments: Mapping[str, Any], caller: CallContext
@@ -131,10 +150,26 @@ class ToolHandlers:
         except PilothouseError as error:
             return _failed(error)
 
-    async def finish(self, act: Act, caller: CallContext) -> Outcome:
-        """Wait as long as the caller wants to, and tell what has become of it."""
+    async def look(self, act: Act) -> Act:
+        """Look at the session before a call waits, unless that was done."""
+        if not act.wait_s or act.status is not None:
+            return act
         try:
-            return await self._finish(act, caller)
+            return replace(act, status=await self._seen(act))
+        except PilothouseError:
+            # It is on disk alone, say: `finish` finds out.
+            return act
+
+    async def finish(
+        self, act: Act, caller: CallContext, *, closed: Collection[str] = ()
+    ) -> Outcome:
+        """Wait as long as the caller wants to, and tell what has become of it.
+
+        `closed` are questions whose form a person has closed: the outcome says that this is no
+        answer.
+        """
+        try:
+            return await self._finish(act, caller, closed)
         except PilothouseError as error:
             return _failed(error, done=DONE.get(act.tool, "").format(act.session_id))
 
@@ -157,25 +192,42 @@ class ToolHandlers:
             case _:
                 raise UsageError(f"there is no tool for {type(call).__name__}")
 
-    async def _finish(self, act: Act, caller: CallContext) -> Outcome:
+    async def _finish(self, act: Act, caller: CallContext, closed: Collection[str]) -> Outcome:
         try:
-            return await self._waited(act, caller)
+            return await self._waited(act, caller, closed)
         except UnknownSession as error:
             return await self._on_disk(act.session_id, error)
 
-    async def _waited(self, act: Act, caller: CallContext) -> Outcome:
+    async def _waited(self, act: Act, caller: CallContext, closed: Collection[str]) -> Outcome:
         if act.wait_s > 0:
-            await wait(self._handle, act.session_id, act.wait_s, caller.progress, after=act.after)
-        if act.tool == "claude_status" or act.wait_s > 0:
-            status = await self._status(act.session_id, act.output_lines, act.cursor)
-            told = results.full(status, act.told, answered_by=await self._by(status, caller))
-        else:
-            status = await self._status(act.session_id)
-            told = results.brief(status, act.told, answered_by=await self._by(status, caller))
-        return _outcome(told, status)
+            act = await self._wait(await self._looked(act), caller)
+        status = act.status or await self._seen(act)
+        by = await self._by(status, caller, act.approver)
+        told = act.told
+        if any(each.id in closed for each in status.questions):
+            told = {**told, "note": CLOSED}
+        written = results.full if _is_full(act) else results.brief
+        return _outcome(written(status, told, answered_by=by), status)
 
-    async def _by(self, status: Status, caller: CallContext) -> results.By:
-        if status.questions and await self.who_answers() == "person":
+    async def _wait(self, act: Act, caller: CallContext) -> Act:
+        """The act as it is after the wait; with its status, if nothing has happened meanwhile."""
+        assert act.status is not None
+        last = await wait(self._handle, act.status, act.wait_s, caller.progress, after=act.after)
+        return act if last is act.status else replace(act, status=None)
+
+    async def _looked(self, act: Act) -> Act:
+        return act if act.status is not None else replace(act, status=await self._seen(act))
+
+    async def _seen(self, act: Act) -> Status:
+        """The session with as much of its output as is told of it."""
+        if _is_full(act):
+            return await self._status(act.session_id, act.output_lines, act.cursor)
+        return await self._status(act.session_id)
+
+    async def _by(
+        self, status: Status, caller: CallContext, approver: Answers | None = None
+    ) -> results.By:
+        if status.questions and (approver or await self.who_answers()) == "person":
             return "person"
         return "form" if caller.shows_forms else "anyone"
 
@@ -197,9 +249,11 @@ class ToolHandlers:
 
     async def _start(self, call: StartCall, caller: CallContext) -> Act:
         options = _options(call)
-        await self._check_mode(options.mode)
-        if call.allowed_tools:
-            await self._check("leave allowedTools out")
+        approver: Answers | None = None
+        if options.mode in APPROVING:
+            approver = await self._check(_other_mode(options.mode))
+        elif call.allowed_tools:
+            approver = await self._check("leave allowedTools out")
         cursor = await self._ready()
         request = requests.Start(
             prompt=call.prompt,
@@ -208,7 +262,8 @@ class ToolHandlers:
             key=_key(),
         )
         started = await self._handle.ask(lambda engine: engine.start(request))
-        return _act("claude_start", started.session_id, cursor, call.wait_seconds)
+        act = _act("claude_start", started.session_id, cursor, call.wait_seconds)
+        return replace(act, approver=approver)
 
     async def _ready(self) -> int:
         """The journal's cursor, once it is clear that there is a CLI to run sessions on."""
@@ -217,32 +272,32 @@ class ToolHandlers:
             raise Refused(problems.lacking(health.lack))
         return health.cursor
 
-    async def _check_mode(self, mode: str | None) -> None:
+    async def _check_mode(self, session_id: str, mode: str | None) -> Answers | None:
+        """Refuse a mode that approves something, where only a person may; return who may."""
         if mode in APPROVING:
-            await self._check(f"leave the mode {mode} out; a person can choose it")
-
-    async def _check_leaving(self, session_id: str, mode: str | None) -> None:
-        """To leave plan mode while a plan waits is to approve it."""
+            return await self._check(_other_mode(mode))
         if mode in (None, "plan"):
-            return
+            return None
         try:
             status = await self._status(session_id)
         except UnknownSession:
-            return
+            return None
         if any(each.kind == "plan" for each in status.questions):
-            await self._check(
+            # To leave plan mode while a plan waits is to approve it.
+            return await self._check(
                 "a plan waits for a person's decision: leave permissionMode out, or give plan"
             )
+        return None
 
     async def _say(self, call: SayCall) -> Act:
         mode = None if call.permission_mode is UNSET else call.permission_mode
-        await self._check_mode(mode)
-        await self._check_leaving(call.session_id, mode)
+        approver = await self._check_mode(call.session_id, mode)
         cursor = await self._ready()
         request = requests.Say(content=call.message, mode=mode, key=_key())
         said = await self._handle.ask(lambda engine: engine.say(call.session_id, request))
         told: Told = {"resumed": True} if said.resumed else {}
-        return _act("claude_say", said.session_id, cursor, call.wait_seconds, told)
+        act = _act("claude_say", said.session_id, cursor, call.wait_seconds, told)
+        return replace(act, approver=approver)
 
     async def _fork(self, call: SayCall) -> Act:
         if call.permission_mode is not UNSET:
@@ -258,18 +313,21 @@ class ToolHandlers:
 
     async def _interrupt(self, call: InterruptCall, caller: CallContext) -> Outcome:
         done = await self._handle.ask(lambda engine: engine.interrupt(call.session_id))
-        if done.was_running:
-            await wait(self._handle, call.session_id, INTERRUPTING_S, _nobody, at_rest=True)
         status = await self._status(call.session_id)
+        if done.was_running:
+            last = await wait(self._handle, status, INTERRUPTING_S, _nobody, at_rest=True)
+            status = last or await self._status(call.session_id)
         told = results.brief(status, {}, answered_by=await self._by(status, caller))
         return _outcome(told, status)
 
     # Answering
 
     async def _respond(self, call: RespondCall, caller: CallContext) -> Act:
-        await self._check(IN_A_FORM)
+        approver = await self._check(IN_A_FORM)
         # It may have been named by the id that the CLI knows its conversation by.
         status = await self._status(call.session_id)
+        if not caller.own_sessions.isdisjoint({status.session_id, status.claude_session_id}):
+            raise Refused(problems.OWN, advice=problems.OTHERS_ANSWER)
         question = await self._question(status, call.id)
         given = None if call.updated_input is UNSET else call.updated_input
         answer = answer_of(question, call.answers, given)
@@ -282,9 +340,14 @@ class ToolHandlers:
         told: Told = {"resumed": True} if done.resumed else {}
         if done.new_session_id is not None:
             told["newSessionId"] = done.new_session_id
-        return _act("claude_respond", status.session_id, status.cursor, call.wait_seconds, told)
+        act = _act("claude_respond", status.session_id, status.cursor, call.wait_seconds, told)
+        return replace(act, approver=approver)
 
     async def _question(self, status: Status, question_id: str) -> Question:
+        for question in status.questions:
+            if question.id == question_id:
+                return question
+        # It takes no answer any more: the engine says why.
         try:
             found = await self._handle.ask(lambda engine: engine.question(question_id))
         except UnknownQuestion:
@@ -296,25 +359,22 @@ class ToolHandlers:
 
     # Looking around
 
-    async def _asked(self, call: StatusCall) -> Act:
-        session_id = call.session_id
+    async def _asked(self, call: StatusCall) -> Act | Outcome:
         after = None if call.after is UNSET else call.after
         try:
-            status = await self._status(session_id)
-        except UnknownSession:
-            # It may be one on disk; if it is none, that is told soon.
-            pass
-        else:
-            # As with answers, it may have been named by the id of its conversation.
-            session_id = status.session_id
-            after = None if after is None else min(after, status.cursor)
+            status = await self._status(call.session_id, call.output_lines, after)
+        except UnknownSession as error:
+            return await self._on_disk(call.session_id, error)
+        after = None if after is None else min(after, status.cursor)
         return Act(
             tool="claude_status",
-            session_id=session_id,
+            # As with answers, it may have been named by the id of its conversation.
+            session_id=status.session_id,
             cursor=after,
             wait_s=call.wait_seconds,
             output_lines=call.output_lines,
             after=after,
+            status=status,
         )
 
     async def _list(self, call: ListCall, caller: CallContext) -> Outcome:
@@ -339,6 +399,15 @@ def _outcome(told: JsonObject, status: Status) -> Outcome:
 
 def _act(tool: str, session_id: str, cursor: int, wait_s: float, told: Told | None = None) -> Act:
     return Act(tool=tool, session_id=session_id, cursor=cursor, wait_s=wait_s, told=told or {})
+
+
+def _is_full(act: Act) -> bool:
+    """Whether all there is to know is told."""
+    return act.tool == "claude_status" or act.wait_s > 0
+
+
+def _other_mode(mode: str | None) -> str:
+    return f"leave the mode {mode} out; a person can choose it"
 
 
 def _open(status: Status) -> str:
