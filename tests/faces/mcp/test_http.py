@@ -203,14 +203,15 @@ async def test_a_form_that_nothing_could_bring_comes_with_the_next_call(desk: Op
 async def test_a_form_that_a_call_has_brought_is_answered_after_it(desk: OpenMcp) -> None:
     at = await desk(MAKE, "Made.")
     async with listening(at) as client:
-        given = {"prompt": "go", "workingDirectory": str(at.house.cwd)}
-        status = await client.call("claude_start", "leave", **given, waitSeconds=1)
-        assert (status["status"], len(client.forms)) == ("awaiting_input", 1)
-        # It is not shown twice: the person still has it.
-        status = await client.call(
-            "claude_status", "leave", sessionId=status["sessionId"], waitSeconds=1
-        )
-        assert (status["status"], len(client.forms)) == ("awaiting_input", 1)
+        started = await client.call("claude_start", prompt="go", workingDirectory=str(at.house.cwd))
+        session_id = started["sessionId"]
+        await at.house.until(session_id, "awaiting_input")
+        for _ in range(2):
+            # It is not shown twice: the person still has it.
+            status = await client.call(
+                "claude_status", "leave", sessionId=session_id, waitSeconds=1
+            )
+            assert (status["status"], len(client.forms)) == ("awaiting_input", 1)
 
 
 async def test_a_form_comes_with_the_clients_own_stream_once_that_is_there(
