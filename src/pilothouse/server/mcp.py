@@ -64,10 +64,16 @@ def _import_stdio() -> None:
     # What is imported stays. To look through it for garbage again and again takes longer than all
     # imports of our own.
     gc.disable()
-    for name in ("stdio", "server"):
-        import_module(f"pilothouse.faces.mcp.{name}")
+    _import_face("stdio")
     gc.freeze()
     gc.enable()
+
+
+def _import_face(way_in: str) -> Any:
+    """Import the face and the way in that this is for; return the latter."""
+    import_module("pilothouse.faces.mcp.sdk").defer_wire_models()
+    import_module("pilothouse.faces.mcp.server")
+    return import_module(f"pilothouse.faces.mcp.{way_in}")
 
 
 def _leave(*_: object) -> None:
@@ -240,8 +246,7 @@ class McpOverHttp:
 def _import_http() -> Any:
     """In a thread: a server with sessions cannot stand still for as long as this takes."""
     logging.getLogger("mcp").setLevel(logging.WARNING)
-    import_module("pilothouse.faces.mcp.server")
-    return import_module("pilothouse.faces.mcp.http")
+    return _import_face("http")
 
 
 class Lent:
