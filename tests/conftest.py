@@ -22,6 +22,9 @@ settings.register_profile(
 settings.load_profile("long" if PROVING else "short")
 
 
+# What needs the real service is not even collected without it.
+collect_ignore = [] if WITH_E2E else ["e2e"]
+
 ISOLATED = "PILOTHOUSE_TESTS_ISOLATED"
 
 
@@ -42,17 +45,10 @@ def pytest_configure() -> None:
         os.environ[ISOLATED] = str(enter_network_namespace())
 
 
-def is_left_out(item: pytest.Item) -> bool:
-    if item.get_closest_marker("e2e") and not WITH_E2E:
-        return True
-    return item.get_closest_marker("slow") is not None and not PROVING
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    left_out = [item for item in items if is_left_out(item)]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not is_left_out(item)]
+    left_out = set() if PROVING else {item for item in items if item.get_closest_marker("slow")}
+    config.hook.pytest_deselected(items=list(left_out))
+    items[:] = [item for item in items if item not in left_out]
 
 
 def forbid_skip(report: pytest.TestReport | pytest.CollectReport) -> None:

@@ -31,7 +31,7 @@ from pilothouse_sim.simulator.faults import Faults
 from pilothouse_sim.simulator.flags import LaunchFlags
 from tests.support.docs import EXAMPLES, Example, page
 from tests.support.places import ROOT
-from tests.support.real.desk import CACHE, NEWEST
+from tests.support.versions import CACHE, NEWEST
 
 PROJECTS = sorted(path.parent for path in ROOT.glob("examples/*/pyproject.toml"))
 SHOWN = [each for each in EXAMPLES if "\ndef test_" in each.code]

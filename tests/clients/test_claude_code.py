@@ -21,10 +21,10 @@ from pilothouse_sim.scenario import tool as calls
 from pilothouse_sim.served_model import ServedModel
 from tests.support.clients.mcp_client import COMMAND, LONGEST_WAIT, TOOLS, end_sessions
 from tests.support.model_questions import COLOUR
-from tests.support.real.answering import Handler
-from tests.support.real.desk import CACHE, NEWEST
+from tests.support.real.handlers import Handler
 from tests.support.server.killable import with_cli
 from tests.support.server.machine import Machine
+from tests.support.versions import CACHE, NEWEST
 from tests.support.waiting import DEADLINE
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.real]

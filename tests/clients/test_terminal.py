@@ -19,9 +19,9 @@ from pilothouse_sim.clis import RealCLI
 from pilothouse_sim.plugin import RealCLIMaker
 from pilothouse_sim.scenario import reply, tool
 from tests.support.clients.mcp_client import connected, end_sessions
-from tests.support.real.desk import NEWEST
 from tests.support.server.killable import with_cli
 from tests.support.server.machine import Machine
+from tests.support.versions import NEWEST
 from tests.support.waiting import DEADLINE
 
 ROWS, COLUMNS = 40, 120

@@ -12,7 +12,7 @@ import pytest
 from tests.differential.catalogue import SCENES, covered, everyday
 from tests.differential.compare import compare, explain, load_intended, load_unsteady
 from tests.differential.driver import RealPlayer, SimulatedPlayer, perform
-from tests.support.real.desk import CACHE, NEWEST
+from tests.support.versions import CACHE, NEWEST
 
 DEADLINE = 120
 UNCOVERED = Path(__file__).with_name("uncovered.json")

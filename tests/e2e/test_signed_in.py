@@ -8,11 +8,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-import pytest
-
 from pilothouse import Allow, Client, Options, PermissionRequest
-
-pytestmark = pytest.mark.e2e
 
 DEADLINE = 180.0
 CHEAP = {"model": "haiku", "max_turns": 4, "max_budget_usd": 0.2}

@@ -1,8 +1,8 @@
 """The end-to-end suite: behind its engine is the simulator, then the real CLI.
 
-`--via` tells how each of them is reached. Without it, both are over pipes; what everybody does
-with a session is done with the simulator behind a relay, too. Where the simulator will do, as two
-markers say, `scripts/prove` alone adds the real CLI.
+`--via` sets how each of them is reached. Without it, both are over pipes; what is marked `relayed`
+is done with the simulator behind a relay, too. Where `simulated` says that the simulator will do,
+`scripts/prove` alone adds the real CLI.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from typing import Any
 import pytest
 
 from pilothouse_sim.plugin import RealCLIMaker, SimulatedCLIMaker
-from tests.support.engine.harness import DIALLING, OpenEngine, harnesses
+from tests.support.engine.harness import OpenEngine, harnesses
 from tests.support.switches import PROVING
+from tests.support.versions import NATIVE, marked_versions
 
 
 @pytest.fixture(params=["simulated", pytest.param("real", marks=pytest.mark.real)])
@@ -39,16 +40,13 @@ WAYS = {
 
 
 RELAYED = pytest.param(("simulated", "relay"), id="relayed")
-RELAYED_TOO = ("test_talking", "test_questions")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "house" not in metafunc.fixturenames:
         return
     via = metafunc.config.getoption("via")
-    test = metafunc.definition
-    is_spared = not PROVING and test.get_closest_marker("engines_own") is not None
-    is_relayed_too = via is None and test.path.stem in RELAYED_TOO and not is_spared
+    is_relayed_too = via is None and metafunc.definition.get_closest_marker("relayed") is not None
     ways = [*WAYS[via], RELAYED] if is_relayed_too else WAYS[via]
     metafunc.parametrize("house", ways, indirect=True)
 
@@ -56,15 +54,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 def is_left_out(item: pytest.Item, via: str | None) -> bool:
     """A real CLI where the simulator does, or one that dials in itself and is too old."""
     if via == "sdk-url":
-        return item.get_closest_marker("newest_cli") is not None
+        shown = marked_versions(item)
+        return shown is not None and NATIVE not in shown
     if PROVING or via is not None or not item.get_closest_marker("real"):
         return False
-    return any(map(item.get_closest_marker, ("engines_own", "shown_of_the_real")))
+    return item.get_closest_marker("simulated") is not None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
     via = config.getoption("via")
-    left_out = {item for item in items if is_left_out(item, via)}
+    left_out = {item for item in items if here in item.path.parents and is_left_out(item, via)}
     config.hook.pytest_deselected(items=list(left_out))
     items[:] = [item for item in items if item not in left_out]
 
@@ -81,7 +81,7 @@ async def house(
     makers: dict[str, Any] = {
         "simulated": simulated_cli,
         "real": real_cli,
-        "dialling": partial(real_cli, version=DIALLING),
+        "dialling": partial(real_cli, version=NATIVE),
     }
     async with harnesses(makers[cli], tmp_path, via) as make:
         yield make

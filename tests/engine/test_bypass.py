@@ -97,7 +97,7 @@ async def test_settings_of_any_depth_are_read_or_refused(house: OpenEngine) -> N
         await it.start(settings=deep)
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_directories_beside_the_working_one_are_within_the_allowed_roots(
     house: OpenEngine, tmp_path: Path
 ) -> None:

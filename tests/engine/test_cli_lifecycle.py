@@ -30,7 +30,7 @@ async def test_a_conversation_that_was_cleared_is_still_the_sessions(house: Open
     assert (await it.engine.health()).live == 1
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_conversation_that_was_cleared_has_one_writer(house: OpenEngine) -> None:
     it = await house("One.", "Two.")
     session_id = await it.done()

@@ -11,7 +11,7 @@ from tests.support.engine.harness import OpenEngine
 from tests.support.engine.mcp_servers import PARROT, server
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 @pytest.mark.parametrize("fields", [{"self": 1}, {"deadline": -1}, {"kind": "x", "fields": {}}])
 async def test_a_field_may_have_the_name_of_an_argument(
     house: OpenEngine, fields: dict[str, Any]
@@ -21,7 +21,7 @@ async def test_a_field_may_have_the_name_of_an_argument(
     assert await it.engine.control(session_id, "get_binary_version", fields)
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_fields_cannot_name_another_subtype(house: OpenEngine) -> None:
     it = await house("Hello.")
     session_id = await it.done()

@@ -10,6 +10,7 @@ from pilothouse.errors import BypassNotAllowed, ControlError, ControlRefused
 from pilothouse_sim.scenario import reply, tool
 from tests.support.engine.harness import EngineHarness, OpenEngine
 from tests.support.engine.mcp_servers import PARROT, server
+from tests.support.versions import NEWEST
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
 MAKE = reply(tool("Write", file_path="{{cwd}}/FIRST", content="one\n"))
@@ -19,7 +20,7 @@ CHANGE = reply(tool("Edit", file_path="{{cwd}}/FIRST", old_string="one", new_str
 # Files
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_files_go_back_to_where_they_were_first_on_trial_then_for_real(
     house: OpenEngine,
 ) -> None:
@@ -47,7 +48,7 @@ async def test_files_go_back_after_the_cli_was_gone(house: OpenEngine) -> None:
     assert (it.cwd / "FIRST").read_text() == "one\n"
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_files_do_not_go_back_to_a_message_nobody_sent(house: OpenEngine) -> None:
     it = await house("One.")
     session_id = await it.done()
@@ -60,7 +61,7 @@ async def test_files_do_not_go_back_to_a_message_nobody_sent(house: OpenEngine) 
 # MCP servers
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_a_server_is_turned_off_and_on_and_connected_again(house: OpenEngine) -> None:
     it = await house("One.")
     session_id = await it.done(mcp_servers={"parrot": server(PARROT)})
@@ -75,7 +76,7 @@ async def test_a_server_is_turned_off_and_on_and_connected_again(house: OpenEngi
     assert parrot["status"] == "connected"
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_a_server_nobody_configured_is_not_found(house: OpenEngine) -> None:
     it = await house("One.")
     session_id = await it.done()
@@ -115,7 +116,7 @@ async def test_a_session_at_rest_gets_a_cli_to_be_asked(house: OpenEngine) -> No
     assert (status.live, status.state, status.turns) == (True, "done", 1)
 
 
-@pytest.mark.newest_cli("2.1.119 has no rename_session")
+@pytest.mark.versions(NEWEST, why="2.1.119 has no rename_session")
 async def test_a_control_request_on_the_list_reaches_the_cli(house: OpenEngine) -> None:
     it = await house("One.")
     session_id = await it.done()
@@ -124,7 +125,7 @@ async def test_a_control_request_on_the_list_reaches_the_cli(house: OpenEngine) 
     await it.engine.control(session_id, "rename_session", {"title": "To the sea"})
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_control_request_that_is_not_on_the_list_is_refused(house: OpenEngine) -> None:
     it = await house("One.")
     session_id = await it.done()
@@ -140,7 +141,7 @@ async def test_a_control_request_that_is_not_on_the_list_is_refused(house: OpenE
     await _still_default(it, session_id)
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_the_operator_can_put_a_control_request_on_the_list(house: OpenEngine) -> None:
     it = await house("One.", controls=["get_settings", "set_permission_mode"])
     session_id = await it.done()

@@ -16,7 +16,8 @@ from pilothouse.doors.dialect import SdkUrlTransport
 from pilothouse.errors import InvalidOption
 from pilothouse_sim.plugin import RealCLIMaker
 from pilothouse_sim.scenario import gate, reply, tool
-from tests.support.engine.harness import DIALLING, EngineHarness, OpenEngine, harnesses
+from tests.support.engine.harness import EngineHarness, OpenEngine, harnesses
+from tests.support.versions import NATIVE
 from tests.support.waiting import DEADLINE
 
 FORGETFUL = "2.1.37"
@@ -29,7 +30,7 @@ TOUCH = reply(tool("Bash", command="echo made >> made", description="Make it"))
 
 @pytest.fixture
 async def dialled(real_cli: RealCLIMaker, tmp_path: Path) -> AsyncIterator[OpenEngine]:
-    async with harnesses(partial(real_cli, version=DIALLING), tmp_path, "sdk-url") as make:
+    async with harnesses(partial(real_cli, version=NATIVE), tmp_path, "sdk-url") as make:
         yield make
 
 

@@ -41,7 +41,7 @@ async def test_a_form_that_is_filled_in_reaches_the_server(house: OpenEngine) ->
     assert "accept: name='Ann'" in it.told()[0]
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 @pytest.mark.parametrize(("answer", "told"), [(Decline(), "decline"), (Dismiss(), "cancel")])
 async def test_a_form_can_be_declined_and_dismissed(
     house: OpenEngine, answer: Any, told: str
@@ -52,7 +52,7 @@ async def test_a_form_can_be_declined_and_dismissed(
     assert f"{told}: None" in it.told()[0]
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_a_form_that_nobody_fills_in_is_declined(house: OpenEngine) -> None:
     it, question = await asked(house, permission_timeout_ms=50)
     await it.until(question.session_id, "done")
@@ -60,7 +60,7 @@ async def test_a_form_that_nobody_fills_in_is_declined(house: OpenEngine) -> Non
     assert "decline: None" in it.told()[0]
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_an_interrupt_withdraws_the_form(house: OpenEngine) -> None:
     it, question = await asked(house)
     await it.engine.interrupt(question.session_id)

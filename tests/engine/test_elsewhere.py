@@ -61,7 +61,7 @@ async def test_a_session_of_a_bare_cli_can_be_forked(house: OpenEngine) -> None:
     assert "One." in it.heard()
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_list_can_be_of_one_directory(house: OpenEngine) -> None:
     it = await house("One.")
     await it.done()
@@ -80,7 +80,7 @@ async def test_a_session_whose_transcript_is_gone_begins_anew(house: OpenEngine)
     assert "One." not in it.heard()
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_session_that_nobody_here_has_and_no_transcript_tells_of_is_unknown(
     house: OpenEngine,
 ) -> None:
@@ -92,7 +92,7 @@ async def test_a_session_that_nobody_here_has_and_no_transcript_tells_of_is_unkn
     assert await it.events() == []
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_session_of_a_bare_cli_whose_directory_is_gone_is_refused(
     house: OpenEngine,
 ) -> None:
@@ -104,7 +104,7 @@ async def test_a_session_of_a_bare_cli_whose_directory_is_gone_is_refused(
     assert await it.events() == []
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_directory_whose_path_is_no_text_is_refused_before_anything_is_kept(
     house: OpenEngine,
 ) -> None:
@@ -128,7 +128,7 @@ async def test_a_directory_whose_path_is_no_text_is_refused_before_anything_is_k
     assert (await it.engine.health()).ok
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_session_whose_directory_became_a_link_to_one_that_is_no_text_is_refused(
     house: OpenEngine,
 ) -> None:

@@ -15,6 +15,7 @@ from pilothouse.api.statuses import Status
 from pilothouse.errors import QuestionSettled, TooManySessions
 from pilothouse_sim.scenario import Branch, Reply, When, gate, reply, tool
 from tests.support.engine.harness import EngineHarness, OpenEngine
+from tests.support.versions import NEWEST
 
 TOUCH = reply(tool("Bash", command="touch made", description="Make it"))
 COLOUR = {
@@ -48,7 +49,7 @@ def at_rest(status: Status) -> Status:
 # A CLI dies
 
 
-@pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")
+@pytest.mark.versions(NEWEST, why="2.1.119 tells late that it has taken a prompt")
 async def test_a_cli_killed_in_mid_turn_is_an_error_and_a_message_goes_on(
     house: OpenEngine,
 ) -> None:
@@ -87,7 +88,7 @@ async def test_a_question_of_a_cli_that_died_is_decided_by_a_message(house: Open
         await it.engine.answer(question.id, Allow())
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_choice_after_the_end_of_the_cli_is_told_to_the_model(house: OpenEngine) -> None:
     ask = reply(tool("AskUserQuestion", questions=[COLOUR]))
     it = await house(ask, branches=[on("You had asked", "Blue it is.")])
@@ -100,7 +101,7 @@ async def test_a_choice_after_the_end_of_the_cli_is_told_to_the_model(house: Ope
     assert "- Which colour?: Blue" in it.heard()
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_decision_is_told_once_however_many_decide_at_once(house: OpenEngine) -> None:
     it = await house(TOUCH, branches=[on("You had asked", "Then I know.")])
     session_id = await it.start()
@@ -113,7 +114,7 @@ async def test_a_decision_is_told_once_however_many_decide_at_once(house: OpenEn
     assert len(await it.records(session_id, "prompt.said")) == 2
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_the_plan_of_a_cli_that_died_is_implemented_by_a_new_session(
     house: OpenEngine,
 ) -> None:
@@ -130,7 +131,7 @@ async def test_the_plan_of_a_cli_that_died_is_implemented_by_a_new_session(
     assert len(await it.records(session_id, "prompt.said")) == 1
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_plan_approved_after_the_end_of_its_cli_is_implemented_in_the_mode_chosen(
     house: OpenEngine,
 ) -> None:
@@ -152,7 +153,7 @@ async def test_a_plan_approved_after_the_end_of_its_cli_is_implemented_in_the_mo
     assert "The user approves it: implement it." in it.heard()
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_stop_withdraws_the_question_for_good(house: OpenEngine) -> None:
     it = await house(TOUCH)
     session_id = await it.start()
@@ -165,7 +166,7 @@ async def test_a_stop_withdraws_the_question_for_good(house: OpenEngine) -> None
         await it.engine.answer(question.id, Allow())
 
 
-@pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")
+@pytest.mark.versions(NEWEST, why="2.1.119 tells late that it has taken a prompt")
 async def test_what_was_queued_when_the_cli_died_runs_once(house: OpenEngine) -> None:
     later = [on(words, "Done.", "Done.") for words in ("third", "second")]
     it = await house(branches=[*later, on("first", reply("One", gate("held")))])
@@ -201,7 +202,7 @@ async def test_a_question_outlives_its_engine_and_is_decided_after(piped: OpenEn
     assert "The user allows it" in it.heard()
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_an_engine_that_crashed_tells_what_it_had_known(piped: OpenEngine) -> None:
     it = await piped(TOUCH, branches=[on("You had asked", "Made, then.")])
     session_id = await it.start()
@@ -212,7 +213,7 @@ async def test_an_engine_that_crashed_tells_what_it_had_known(piped: OpenEngine)
     assert [(each.id, each.state) for each in status.questions] == [(question.id, "withdrawn")]
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_an_engine_that_opens_again_tells_the_same(piped: OpenEngine) -> None:
     it = await piped("One.", TOUCH, "Two.")
     session_id = await it.done("first", label="port")
@@ -226,7 +227,7 @@ async def test_an_engine_that_opens_again_tells_the_same(piped: OpenEngine) -> N
     assert (after.live, after.label, after.result) == (False, "port", "Two.")
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_an_engine_that_crashed_at_rest_tells_the_same(house: OpenEngine) -> None:
     it = await house("One.")
     session_id = await it.done()
@@ -248,7 +249,7 @@ async def test_an_idle_cli_is_closed_and_resumed_on_demand(house: OpenEngine) ->
     assert status.result == "Two."
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_an_open_question_keeps_its_cli(house: OpenEngine) -> None:
     it = await house(TOUCH, "Made.", idle_close_s=0.01)
     session_id = await it.start()
@@ -259,7 +260,7 @@ async def test_an_open_question_keeps_its_cli(house: OpenEngine) -> None:
     assert status.result == "Made."
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_an_idle_session_makes_room_for_another(house: OpenEngine) -> None:
     it = await house(branches=[on("first", "One."), on("second", "Two.")], max_sessions=1)
     first = await it.done("first")
@@ -272,7 +273,7 @@ async def test_an_idle_session_makes_room_for_another(house: OpenEngine) -> None
     assert [each.session_id for each in (await it.engine.list(live=True)).sessions] == [second]
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_where_no_session_is_idle_another_is_refused_with_what_to_do(
     house: OpenEngine,
 ) -> None:

@@ -17,7 +17,7 @@ from tests.support.engine.harness import EngineHarness, OpenEngine
 from tests.support.http.serving import calling, make_app
 from tests.support.waiting import DEADLINE
 
-pytestmark = pytest.mark.engines_own
+pytestmark = pytest.mark.simulated
 
 TOUCH = reply(tool("Bash", command="touch made", description="Do it"))
 

@@ -68,7 +68,7 @@ async def test_a_fork_can_have_options_of_its_own(house: OpenEngine) -> None:
     assert (status.mode, status.label) == ("plan", "starboard")
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_the_same_key_forks_once(house: OpenEngine) -> None:
     it = await house(branches=TALK)
     first = await it.done("first")

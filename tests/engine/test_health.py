@@ -7,7 +7,7 @@ import pytest
 from tests.support.engine.harness import OpenEngine
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_health_counts_the_sessions_by_their_state(house: OpenEngine) -> None:
     it = await house("One.")
     assert (await it.engine.health()).states == {}

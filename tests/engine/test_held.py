@@ -6,9 +6,10 @@ import pytest
 
 from pilothouse_sim.scenario import gate, reply, text
 from tests.support.engine.harness import OpenEngine
+from tests.support.versions import NEWEST
 
 
-@pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")
+@pytest.mark.versions(NEWEST, why="2.1.119 tells late that it has taken a prompt")
 async def test_what_is_queued_when_the_cli_is_closed_is_run_by_the_next_one(
     house: OpenEngine,
 ) -> None:

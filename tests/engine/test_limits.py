@@ -21,6 +21,7 @@ from pilothouse.errors import (
 )
 from pilothouse_sim.scenario import gate, reply
 from tests.support.engine.harness import OpenEngine
+from tests.support.versions import NEWEST
 from tests.support.waiting import DEADLINE
 
 CENT = 0.000001
@@ -43,7 +44,7 @@ async def test_a_directory_that_is_none_is_refused_before_anything_is_kept(
     assert (await it.engine.health()).sessions == 0
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_only_what_is_below_the_allowed_roots_is_allowed(
     house: OpenEngine, tmp_path: Path
 ) -> None:
@@ -64,7 +65,7 @@ async def test_only_what_is_below_the_allowed_roots_is_allowed(
 # Idempotency keys
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_the_same_key_starts_one_session(house: OpenEngine) -> None:
     it = await house("One.")
     request = Start(prompt="go", cwd=str(it.cwd), key="k")
@@ -83,7 +84,7 @@ async def test_the_same_key_starts_one_session(house: OpenEngine) -> None:
     assert (await it.engine.health()).sessions == 1
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_the_same_key_says_it_once(house: OpenEngine) -> None:
     it = await house("One.", "Two.")
     session_id = await it.done()
@@ -96,7 +97,7 @@ async def test_the_same_key_says_it_once(house: OpenEngine) -> None:
     assert len(await it.records(session_id, "prompt.said")) == 2
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_key_is_not_taken_for_another_request(house: OpenEngine) -> None:
     it = await house("One.", "Two.")
     request = Start(prompt="go", cwd=str(it.cwd), key="k")
@@ -110,7 +111,7 @@ async def test_a_key_is_not_taken_for_another_request(house: OpenEngine) -> None
     await it.when(session_id, lambda status: status.turns == 2)
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_request_that_was_refused_has_not_used_its_key(house: OpenEngine) -> None:
     it = await house("One.")
     missing = it.cwd / "later"
@@ -126,7 +127,7 @@ async def test_a_request_that_was_refused_has_not_used_its_key(house: OpenEngine
 # One writer
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_session_has_one_writer_also_across_processes(
     house: OpenEngine, tmp_path: Path
 ) -> None:
@@ -158,7 +159,7 @@ async def test_a_session_that_spent_its_cap_gets_no_further_turn(house: OpenEngi
     assert len(it.cli.requests) == 1
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_the_cap_of_the_settings_holds_where_a_session_has_none(house: OpenEngine) -> None:
     it = await house("One.", session_cap_usd=CENT)
     session_id = await it.done()
@@ -166,7 +167,7 @@ async def test_the_cap_of_the_settings_holds_where_a_session_has_none(house: Ope
         await it.say(session_id, "more")
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_day_that_spent_its_cap_gets_no_further_turn_even_after_a_restart(
     house: OpenEngine,
 ) -> None:
@@ -184,8 +185,8 @@ async def test_a_day_that_spent_its_cap_gets_no_further_turn_even_after_a_restar
     assert report.day_cap_usd == CENT
 
 
-@pytest.mark.engines_own
-@pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")
+@pytest.mark.simulated
+@pytest.mark.versions(NEWEST, why="2.1.119 tells late that it has taken a prompt")
 async def test_what_is_queued_begins_no_turn_beyond_the_cap(house: OpenEngine) -> None:
     it = await house(reply("One", gate("held")), session_cap_usd=CENT)
     session_id = await it.start()
@@ -198,7 +199,7 @@ async def test_what_is_queued_begins_no_turn_beyond_the_cap(house: OpenEngine) -
     assert len(it.cli.requests) == 1
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_below_the_cap_what_is_queued_runs_after_the_turn(house: OpenEngine) -> None:
     it = await house(reply("One", gate("held")), "Two.", "Three.", session_cap_usd=1000)
     session_id = await it.start()
@@ -228,7 +229,7 @@ async def test_costs_are_summed_by_turn_session_project_and_day(house: OpenEngin
     assert turns.total_usd == pytest.approx(status.cost_usd)
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_what_no_cli_can_be_given_is_refused_before_anything_is_kept(
     house: OpenEngine,
 ) -> None:
@@ -261,7 +262,7 @@ async def test_what_no_cli_can_be_given_is_refused_before_anything_is_kept(
     assert await it.records(session_id, "options.changed") == []
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_others_are_served_while_long_options_are_looked_at(
     house: OpenEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

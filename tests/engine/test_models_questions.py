@@ -35,7 +35,7 @@ async def test_the_model_reads_the_label_that_was_chosen(house: OpenEngine) -> N
     assert '"Which colour?"="Blue"' in it.told()[0]
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_several_labels_and_several_questions_have_one_answer(house: OpenEngine) -> None:
     chosen = Choose(answers={"Which toppings?": ["Ham", "Olives"], "Which colour?": "Red"})
     it = await answered(house, chosen, COLOUR, TOPPINGS)
@@ -43,13 +43,13 @@ async def test_several_labels_and_several_questions_have_one_answer(house: OpenE
     assert '"Which colour?"="Red"' in it.told()[0]
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_free_text_is_an_answer(house: OpenEngine) -> None:
     it = await answered(house, Choose(answers={"Which colour?": "the grey of fog"}), COLOUR)
     assert '"Which colour?"="the grey of fog"' in it.told()[0]
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_notes_reach_the_model(house: OpenEngine) -> None:
     chosen = Choose(answers={"Which colour?": "Red"}, notes={"Which colour?": "but not too bright"})
     it = await answered(house, chosen, COLOUR)
@@ -57,19 +57,19 @@ async def test_notes_reach_the_model(house: OpenEngine) -> None:
     assert "but not too bright" in it.told()[0]
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_skipped_questions_stay_unanswered_and_the_model_goes_on(house: OpenEngine) -> None:
     it = await answered(house, Skip(), COLOUR)
     assert "did not answer" in it.told()[0]
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_the_model_reads_why_its_questions_were_refused(house: OpenEngine) -> None:
     it = await answered(house, Deny(reason="Decide yourself."), COLOUR)
     assert "Decide yourself." in it.told()[0]
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_choice_that_does_not_fit_is_refused_and_the_question_stays(
     house: OpenEngine,
 ) -> None:

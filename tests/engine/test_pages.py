@@ -19,7 +19,7 @@ from pilothouse.journal.sqlite import SqliteJournal
 from tests.support.engine.harness import OpenEngine
 from tests.support.http.serving import calling, make_app
 
-pytestmark = pytest.mark.engines_own
+pytestmark = pytest.mark.simulated
 
 STATES: list[QuestionState] = ["answered", "withdrawn", "expired"]
 

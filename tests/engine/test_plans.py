@@ -20,6 +20,7 @@ from pilothouse.engine.session import Session
 from pilothouse.errors import AnswerRefused, BypassNotAllowed, NotNow, QuestionSettled
 from pilothouse_sim.scenario import Branch, Reply, When, reply, tool
 from tests.support.engine.harness import EngineHarness, OpenEngine
+from tests.support.versions import NEWEST
 
 PLAN = "# Plan\n\n1. Look\n2. Leap\n"
 WRITE_PLAN = reply(tool("Write", file_path="{{plan_file}}", content=PLAN))
@@ -42,7 +43,7 @@ def implementing(*replies: Reply | str) -> list[Branch]:
     return [Branch(when=When(prompt_contains="Implement the following plan"), replies=told)]
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_a_plan_is_shown_with_every_way_out_of_it(house: OpenEngine) -> None:
     it, question = await planned(house, "As you like.")
     assert (question.kind, question.plan, question.title) == (
@@ -88,7 +89,7 @@ async def test_an_approved_plan_is_implemented_with_a_question_about_each_edit(
     assert (await it.until(question.session_id, "done")).mode == "default"
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_the_model_works_by_the_plan_as_it_was_edited(house: OpenEngine) -> None:
     it, question = await planned(house, "Leapt.")
     edited = "# Plan\n\n1. Look twice\n"
@@ -98,7 +99,7 @@ async def test_the_model_works_by_the_plan_as_it_was_edited(house: OpenEngine) -
     assert edited.strip() in it.told()[1]
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_a_plan_to_be_revised_is_asked_about_again(house: OpenEngine) -> None:
     it, question = await planned(house, EXIT, "Leapt.")
     await it.engine.answer(question.id, RevisePlan(feedback="Look twice, please."))
@@ -127,7 +128,7 @@ async def test_the_images_of_the_feedback_follow_as_a_message(house: OpenEngine)
     assert '"media_type": "image/png"' in it.heard()
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_a_rejected_plan_leaves_the_session_in_plan_mode(house: OpenEngine) -> None:
     it, question = await planned(house, "As you like.")
     await it.engine.answer(question.id, RejectPlan(reason="We stay ashore."))
@@ -136,7 +137,7 @@ async def test_a_rejected_plan_leaves_the_session_in_plan_mode(house: OpenEngine
     assert "We stay ashore." in it.told()[1]
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_a_plan_rejected_for_good_ends_the_turn(house: OpenEngine) -> None:
     it, question = await planned(house, "Here again.")
     await it.engine.answer(question.id, RejectPlan(reason="Enough.", stop=True))
@@ -166,7 +167,7 @@ async def test_a_session_that_knows_only_the_plan_implements_it(house: OpenEngin
     assert (again.repeated, again.new_session_id) == (True, new)
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_a_cleared_context_takes_the_plan_as_it_was_edited(house: OpenEngine) -> None:
     it, question = await planned(house, branches=implementing("Leapt."))
     edited = "# Plan\n\n1. Look twice\n"
@@ -176,7 +177,7 @@ async def test_a_cleared_context_takes_the_plan_as_it_was_edited(house: OpenEngi
     assert "1. Look twice" in it.heard()
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_context_is_cleared_once_however_often_it_is_asked_at_once(
     house: OpenEngine,
 ) -> None:
@@ -188,7 +189,7 @@ async def test_a_context_is_cleared_once_however_often_it_is_asked_at_once(
     assert (await it.engine.health()).sessions == 2
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_a_plan_that_was_handed_on_when_the_engine_died_is_implemented(
     relayed: OpenEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,7 +212,7 @@ async def test_a_plan_that_was_handed_on_when_the_engine_died_is_implemented(
     await it.when(question.session_id, lambda status: not status.live)
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_without_a_plan_it_is_a_plain_yes_or_no(house: OpenEngine) -> None:
     it = await house(EXIT, "As you like.")
     session_id = await it.start("plan it", mode="plan")
@@ -228,7 +229,7 @@ async def test_without_a_plan_it_is_a_plain_yes_or_no(house: OpenEngine) -> None
     assert status.mode == "plan"
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_a_yes_without_a_plan_leaves_plan_mode(house: OpenEngine) -> None:
     it = await house(EXIT, "On we go.")
     session_id = await it.start("plan it", mode="plan")
@@ -236,7 +237,7 @@ async def test_a_yes_without_a_plan_leaves_plan_mode(house: OpenEngine) -> None:
     assert (await it.until(session_id, "done")).mode == "default"
 
 
-@pytest.mark.newest_cli("2.1.119 has no list_permission_rules")
+@pytest.mark.versions(NEWEST, why="2.1.119 has no list_permission_rules")
 async def test_what_a_plan_asks_leave_for_is_shown_and_becomes_rules_of_the_session(
     house: OpenEngine,
 ) -> None:
@@ -265,7 +266,7 @@ async def test_a_plan_cannot_lead_to_bypassing_permissions(house: OpenEngine) ->
     await it.until(question.session_id, "done")
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_plan_that_was_decided_takes_no_other_answer(house: OpenEngine) -> None:
     it, question = await planned(house, "Leapt.")
     await it.engine.answer(question.id, ApprovePlan(mode="acceptEdits"))

@@ -71,7 +71,7 @@ async def test_what_a_rule_denies_does_not_run_and_the_model_reads_why(
     assert (question.answered_by, question.rule) == ("policy", "no touching")
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_rule_that_asks_is_named_in_the_question(house: OpenEngine, rules: Rules) -> None:
     rules.write(ASK + ALLOW)
     it = await house(TOUCH, "Made.", policy_file=str(rules))
@@ -83,7 +83,7 @@ async def test_a_rule_that_asks_is_named_in_the_question(house: OpenEngine, rule
     assert (question.answered_by, question.rule) == ("person", "who touches")
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_rule_may_speak_of_labels_and_modes(house: OpenEngine, rules: Rules) -> None:
     rules.write(ALLOW + 'label = "ci-*"\nmode = "default"\n')
     it = await house(TOUCH, "Made.", policy_file=str(rules))
@@ -91,7 +91,7 @@ async def test_a_rule_may_speak_of_labels_and_modes(house: OpenEngine, rules: Ru
     assert (it.cwd / "made").exists()
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_changed_rules_hold_at_once_and_bad_ones_leave_the_last_good(
     house: OpenEngine, rules: Rules
 ) -> None:
@@ -114,7 +114,7 @@ async def test_changed_rules_hold_at_once_and_bad_ones_leave_the_last_good(
     assert [each.rule for each in asked] == ["no touching", "touching", "touching"]
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_dry_run_lists_what_would_have_been_decided_otherwise(house: OpenEngine) -> None:
     it = await house(TOUCH, "Made.")
     session_id = await it.start()
@@ -132,7 +132,7 @@ async def test_a_dry_run_lists_what_would_have_been_decided_otherwise(house: Ope
         await it.engine.policy_dry_run("#" * 1_048_577)
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_dry_run_knows_the_same_home_and_reads_beside_the_loop(
     house: OpenEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,6 +10,10 @@ from pilothouse.api.answers import Allow, Deny, Skip
 from pilothouse.errors import AnswerRefused, QuestionSettled, UnknownQuestion
 from pilothouse_sim.scenario import ToolCall, reply, tool
 from tests.support.engine.harness import OpenEngine
+from tests.support.versions import NEWEST
+
+# What everybody does with a session.
+pytestmark = pytest.mark.relayed
 
 
 def bash(command: str) -> ToolCall:
@@ -37,7 +41,7 @@ async def test_an_allowed_tool_runs(house: OpenEngine) -> None:
     assert (it.cwd / "made").exists()
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_a_tool_runs_with_the_input_it_was_allowed_with(house: OpenEngine) -> None:
     it = await house(TOUCH, "Made.")
     session_id = await it.start()
@@ -49,7 +53,7 @@ async def test_a_tool_runs_with_the_input_it_was_allowed_with(house: OpenEngine)
     assert not (it.cwd / "made").exists()
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_what_is_always_allowed_is_not_asked_again_in_the_session(house: OpenEngine) -> None:
     it = await house(TOUCH, TOUCH, "Made.")
     session_id = await it.start()
@@ -59,7 +63,7 @@ async def test_what_is_always_allowed_is_not_asked_again_in_the_session(house: O
     assert [*it.cwd.rglob("settings*.json"), *it.cli.home.rglob("settings*.json")] == []
 
 
-@pytest.mark.newest_cli("2.1.119 asks before it writes to a path, whatever the rules say")
+@pytest.mark.versions(NEWEST, why="2.1.119 asks before it writes to a path, whatever the rules say")
 async def test_what_is_always_allowed_in_a_file_is_written_there(house: OpenEngine) -> None:
     it = await house(TOUCH, "Made.", TOUCH, "Made again.")
     session_id = await it.start()
@@ -76,7 +80,7 @@ async def test_what_is_always_allowed_in_a_file_is_written_there(house: OpenEngi
     assert len(await it.engine.questions(session_id=session_id, state="any")) == 1
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_the_model_reads_why_a_tool_was_denied(house: OpenEngine) -> None:
     it = await house(TOUCH, "Then not.")
     session_id = await it.start()
@@ -88,7 +92,7 @@ async def test_the_model_reads_why_a_tool_was_denied(house: OpenEngine) -> None:
     assert [(each.name, each.state) for each in status.recent_tools] == [("Bash", "denied")]
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_a_denial_that_stops_ends_the_turn_and_not_the_session(house: OpenEngine) -> None:
     it = await house(TOUCH, "Here again.")
     session_id = await it.start()
@@ -100,7 +104,7 @@ async def test_a_denial_that_stops_ends_the_turn_and_not_the_session(house: Open
     assert (await it.until(session_id, "done")).result == "Here again."
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_two_questions_open_at_once_are_answered_in_any_order(house: OpenEngine) -> None:
     outside = [f"{{{{home}}}}/{name}.txt" for name in ("port", "starboard")]
     it = await house(reply(*(tool("Read", file_path=path) for path in outside)), "One of them.")
@@ -127,7 +131,7 @@ async def test_two_questions_open_at_once_are_answered_in_any_order(house: OpenE
 # Who is first
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_the_same_answer_again_is_no_second_one(house: OpenEngine) -> None:
     it = await house(TOUCH, "Made.")
     session_id = await it.start()
@@ -139,7 +143,7 @@ async def test_the_same_answer_again_is_no_second_one(house: OpenEngine) -> None
     assert len(await it.records(session_id, "question.closed")) == 1
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_another_answer_comes_too_late(house: OpenEngine) -> None:
     it = await house(TOUCH, "Made.")
     session_id = await it.start()
@@ -152,7 +156,7 @@ async def test_another_answer_comes_too_late(house: OpenEngine) -> None:
     assert (it.cwd / "made").exists()
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_question_nobody_asked_is_unknown(house: OpenEngine) -> None:
     it = await house("Hello.", strict=False)
     for verb in (it.engine.question, lambda name: it.engine.answer(name, Allow())):
@@ -160,7 +164,7 @@ async def test_a_question_nobody_asked_is_unknown(house: OpenEngine) -> None:
             await verb("nothing")
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_an_answer_of_another_kind_changes_nothing_and_names_those_that_fit(
     house: OpenEngine,
 ) -> None:
@@ -177,7 +181,7 @@ async def test_an_answer_of_another_kind_changes_nothing_and_names_those_that_fi
 # Nobody answers
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_a_question_is_withdrawn_when_the_cli_no_longer_asks(house: OpenEngine) -> None:
     it = await house(TOUCH, "Here again.")
     session_id = await it.start()
@@ -195,7 +199,7 @@ async def test_a_question_is_withdrawn_when_the_cli_no_longer_asks(house: OpenEn
     assert not (it.cwd / "made").exists()
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_a_question_expires_and_the_model_reads_that_nobody_answered(
     house: OpenEngine,
 ) -> None:
@@ -211,7 +215,7 @@ async def test_a_question_expires_and_the_model_reads_that_nobody_answered(
     assert not (it.cwd / "made").exists()
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_without_a_timeout_a_question_says_that_it_never_expires(house: OpenEngine) -> None:
     it = await house(TOUCH, "Made.", permission_timeout_ms=0)
     session_id = await it.start()

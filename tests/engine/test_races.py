@@ -21,7 +21,7 @@ def on(words: str, *replies: Reply | str) -> Branch:
     return Branch(when=When(last_contains=words), replies=told)
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_messages_that_come_at_once_to_a_session_at_rest_start_one_cli(
     house: OpenEngine,
 ) -> None:
@@ -62,7 +62,7 @@ async def test_a_turn_is_interrupted_while_its_cli_starts(
     assert status.queued == []
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_answers_that_come_at_once_are_one_and_a_refusal(house: OpenEngine) -> None:
     it = await house(TOUCH, "So be it.")
     session_id = await it.start()
@@ -89,7 +89,7 @@ async def test_a_mode_that_the_model_left_is_set_again_for_the_next_start(
     assert status.mode == "default"
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_fork_is_in_the_mode_its_parent_is_in(house: OpenEngine) -> None:
     it = await house(reply(tool("EnterPlanMode")), "Planning.", branches=[on("aside", "Aside.")])
     session_id = await it.done(mode="default")

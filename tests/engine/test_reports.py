@@ -10,13 +10,14 @@ import pytest
 from pilothouse.api.answers import Allow, Deny
 from pilothouse_sim.scenario import ApiError, Branch, When, gate, reply, tool
 from tests.support.engine.harness import OpenEngine
-from tests.support.real.held import HeldCommand
+from tests.support.real.turns import HeldCommand
+from tests.support.versions import NEWEST
 from tests.support.waiting import DEADLINE
 
 TOUCH = reply(tool("Bash", command="touch made", description="Make it"))
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_a_status_tells_what_a_session_waits_on(house: OpenEngine) -> None:
     async with HeldCommand().serving() as held:
         it = await house(reply("One", gate("model"), held.call), "Two.")
@@ -58,7 +59,7 @@ async def test_a_status_counts_turns_tokens_and_dollars(house: OpenEngine) -> No
     assert first.cost_usd < second.cost_usd < 3 * first.cost_usd
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_a_status_has_the_last_lines_of_the_model(house: OpenEngine) -> None:
     it = await house("One.\nTwo.", "Three.")
     session_id = await it.done()
@@ -69,7 +70,7 @@ async def test_a_status_has_the_last_lines_of_the_model(house: OpenEngine) -> No
     assert (await it.engine.status(session_id)).output == []
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_status_after_a_cursor_has_what_came_since(house: OpenEngine) -> None:
     it = await house(
         "One.\nTwo.", TOUCH, reply("Three.\nFour.", tool("Read", file_path="no")), "So."
@@ -91,7 +92,7 @@ async def test_a_status_after_a_cursor_has_what_came_since(house: OpenEngine) ->
     assert (none.output, none.recent_tools) == ([], [])
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_status_after_a_cursor_says_whether_lines_were_left_out(house: OpenEngine) -> None:
     it = await house("One.", "Two.\nThree.", event_buffer_size=200)
     session_id = await it.done()
@@ -110,7 +111,7 @@ async def test_a_status_after_a_cursor_says_whether_lines_were_left_out(house: O
     assert await told(9, after=0) == (["One.", "Two.", "Three."], False)
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_status_after_a_cursor_says_that_not_everything_was_looked_through(
     house: OpenEngine,
 ) -> None:
@@ -127,7 +128,7 @@ async def test_a_status_after_a_cursor_says_that_not_everything_was_looked_throu
     assert (late.output, late.output_cut) == ([], False)
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_status_after_a_cursor_has_every_tool_that_ended_since(house: OpenEngine) -> None:
     calls = [tool("Read", file_path=f"{{{{cwd}}}}/{number}.txt") for number in range(12)]
     it = await house(reply(*calls), "Read.", event_buffer_size=100)
@@ -140,7 +141,7 @@ async def test_a_status_after_a_cursor_has_every_tool_that_ended_since(house: Op
     assert {each.name for each in since.recent_tools} == {"Read"}
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_a_status_tells_of_an_api_that_is_tried_again(house: OpenEngine) -> None:
     it = await house(ApiError(status=529, headers={"retry-after": "30"}), "Two.", strict=False)
     session_id = await it.start()
@@ -153,7 +154,7 @@ async def test_a_status_tells_of_an_api_that_is_tried_again(house: OpenEngine) -
     assert (await it.until(session_id, "interrupted")).retry is None
 
 
-@pytest.mark.newest_cli("2.1.119 waits for its subagents")
+@pytest.mark.versions(NEWEST, why="2.1.119 waits for its subagents")
 async def test_a_subagent_is_told_while_it_works_and_the_cli_goes_on_by_itself(
     house: OpenEngine,
 ) -> None:
@@ -172,7 +173,7 @@ async def test_a_subagent_is_told_while_it_works_and_the_cli_goes_on_by_itself(
     assert (status.subagents, status.turns, status.state) == ([], 2, "done")
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_every_entry_reaches_a_watcher_once_and_in_order(house: OpenEngine) -> None:
     it = await house(TOUCH, "Made.")
     seen: list[int] = []
@@ -191,7 +192,7 @@ async def test_every_entry_reaches_a_watcher_once_and_in_order(house: OpenEngine
     assert set(records[: records.index(max(set(records) & set(seen))) + 1]) <= set(seen)
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_watcher_goes_on_after_its_cursor(house: OpenEngine) -> None:
     it = await house("One.", "Two.")
     session_id = await it.done()
@@ -207,7 +208,7 @@ async def test_a_watcher_goes_on_after_its_cursor(house: OpenEngine) -> None:
     assert first.events[0].kind == "prompt.said"
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_events_are_read_page_by_page(house: OpenEngine) -> None:
     it = await house("One.", event_buffer_size=3)
     await it.done()
@@ -219,7 +220,7 @@ async def test_events_are_read_page_by_page(house: OpenEngine) -> None:
     assert after.events[0].seq > batch.events[-1].seq
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_the_newest_session_is_the_first_of_the_list(house: OpenEngine) -> None:
     branches = [
         Branch(when=When(last_contains=words), replies=(reply("So."), reply("So.")))
@@ -237,7 +238,7 @@ async def test_the_newest_session_is_the_first_of_the_list(house: OpenEngine) ->
     assert [each.session_id for each in page.sessions] == [second]
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_an_engine_tells_how_it_is_and_how_it_is_set(house: OpenEngine) -> None:
     it = await house(TOUCH, "Made.", max_sessions=7)
     session_id = await it.start()

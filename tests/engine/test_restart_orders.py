@@ -293,7 +293,7 @@ async def test_a_question_that_was_taken_back_in_the_moment_of_a_kill_is_withdra
 
 @pytest.mark.parametrize("delivers", [0, 1])
 @pytest.mark.parametrize("kept", range(6))
-async def test_a_cli_hears_an_answer_once_wherever_the_engine_is_killed_on_theway_of(
+async def test_a_cli_hears_an_answer_once_wherever_the_engine_is_killed_on_the_way(
     kept: int, delivers: int
 ) -> None:
     async with asked() as (happens, cli):

@@ -107,7 +107,7 @@ async def test_a_message_to_a_session_that_goes_on_reaches_the_same_cli(
     assert (await it.engine.models(session_id)) is not None
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_message_that_was_noted_as_sent_but_never_kept_for_the_cli_is_sent(
     relayed: OpenEngine,
 ) -> None:
@@ -136,7 +136,7 @@ async def test_the_end_of_a_cli_is_told_after_the_restart(relayed: OpenEngine) -
     assert (await it.engine.say(session_id, Say(content="more"))).resumed
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_relay_that_is_killed_while_no_engine_runs_is_missed(relayed: OpenEngine) -> None:
     it = await relayed(TOUCH, "One.")
     session_id = await it.start()
@@ -152,7 +152,7 @@ async def test_a_relay_that_is_killed_while_no_engine_runs_is_missed(relayed: Op
     assert [(each.id, each.state) for each in status.questions] == [(question.id, "withdrawn")]
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_what_a_relay_left_when_it_was_ended_is_told_after_the_restart(
     relayed: OpenEngine,
 ) -> None:
@@ -173,7 +173,7 @@ async def test_what_a_relay_left_when_it_was_ended_is_told_after_the_restart(
     assert (await it.when(session_id, lambda status: status.turns == 2)).result == "Again."
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_no_other_engine_can_run_a_session_whose_cli_goes_on(relayed: OpenEngine) -> None:
     it = await relayed("One.", "Two.")
     session_id = await it.done()
@@ -199,7 +199,7 @@ async def test_stopping_all_ends_what_would_go_on(relayed: OpenEngine) -> None:
     assert it.relays() == []
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_many_sessions_are_found_again_at_once(relayed: OpenEngine) -> None:
     words = ("north", "east", "south", "west")
     it = await relayed(branches=[on(each, reply("One.")) for each in words])
@@ -215,7 +215,7 @@ async def test_many_sessions_are_found_again_at_once(relayed: OpenEngine) -> Non
             assert opened(status) == []
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_cli_that_cannot_be_taken_up_says_why(relayed: OpenEngine) -> None:
     it = await relayed("One.", allow_bypass=True)
     bypassing = {"permissions": {"defaultMode": "bypassPermissions"}}
@@ -228,7 +228,7 @@ async def test_a_cli_that_cannot_be_taken_up_says_why(relayed: OpenEngine) -> No
     await it.gone(*(each.relay_pid for each in relays), *(each.cli_pid for each in relays))
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_relay_that_hangs_is_ended_with_its_cli_and_one_cli_goes_on(
     relayed: OpenEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -254,7 +254,7 @@ async def test_a_relay_that_hangs_is_ended_with_its_cli_and_one_cli_goes_on(
     assert [each.cli_pid for each in it.relays()] == [status.pid]
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_no_cli_is_started_while_a_relay_that_was_given_up_lives(
     relayed: OpenEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -276,7 +276,7 @@ async def test_no_cli_is_started_while_a_relay_that_was_given_up_lives(
     assert (await it.when(session_id, lambda status: status.turns == 2)).result == "Two."
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_relay_finds_the_next_server_whatever_login_that_has(
     relayed: OpenEngine, tmp_path: Path
 ) -> None:
@@ -289,7 +289,7 @@ async def test_a_relay_finds_the_next_server_whatever_login_that_has(
     assert (status.result, status.pid) == ("Two.", before.pid)
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_nonsense_of_one_relay_is_nobody_elses_trouble(relayed: OpenEngine) -> None:
     it = await relayed(branches=[on("first", reply("One.")), on("second", reply("Two."))])
     session_id = await it.done("first")
@@ -313,7 +313,7 @@ async def test_nonsense_of_one_relay_is_nobody_elses_trouble(relayed: OpenEngine
     await it.done("second")
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_what_is_too_long_for_a_command_line_is_kept_with_the_relay_and_goes_with_it(
     relayed: OpenEngine,
 ) -> None:

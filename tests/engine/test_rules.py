@@ -7,11 +7,12 @@ import pytest
 from pilothouse.api.answers import Allow
 from pilothouse_sim.scenario import reply, tool
 from tests.support.engine.harness import OpenEngine
+from tests.support.versions import NEWEST
 
 MAKE = reply(tool("Bash", command="touch 'a, (b' made", description="Make it"))
 
 
-@pytest.mark.newest_cli("2.1.119 asks before it writes to a path, whatever the rules say")
+@pytest.mark.versions(NEWEST, why="2.1.119 asks before it writes to a path, whatever the rules say")
 async def test_what_is_always_allowed_is_not_asked_by_the_next_cli(house: OpenEngine) -> None:
     it = await house(MAKE, "Made.", MAKE, "Made again.")
     session_id = await it.start()
@@ -26,8 +27,8 @@ async def test_what_is_always_allowed_is_not_asked_by_the_next_cli(house: OpenEn
     assert (status.result, status.questions) == ("Made again.", [])
 
 
-@pytest.mark.engines_own
-@pytest.mark.newest_cli("2.1.119 asks before it writes to a path, whatever the rules say")
+@pytest.mark.simulated
+@pytest.mark.versions(NEWEST, why="2.1.119 asks before it writes to a path, whatever the rules say")
 async def test_a_rule_that_was_kept_survives_a_restart_of_the_engine(house: OpenEngine) -> None:
     it = await house(MAKE, "Made.", MAKE, "Made again.")
     session_id = await it.start()

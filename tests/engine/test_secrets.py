@@ -57,7 +57,7 @@ async def test_no_command_line_has_a_secret_over_pipes(piped: OpenEngine, tempor
     assert with_secret(temporary) == []
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_what_a_cli_over_pipes_was_told_goes_with_it_however_it_ends(
     piped: OpenEngine, temporary: Path
 ) -> None:
@@ -94,7 +94,7 @@ async def test_no_command_line_has_a_secret_behind_a_relay(
     assert len(with_secret(relays)) == 3
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_what_a_killed_relay_left_is_removed_at_once_or_at_the_next_start(
     relayed: OpenEngine,
 ) -> None:
@@ -116,7 +116,7 @@ async def test_what_a_killed_relay_left_is_removed_at_once_or_at_the_next_start(
     assert with_secret(relays) == []
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_what_is_of_no_session_any_more_is_removed_when_a_server_starts(
     relayed: OpenEngine,
 ) -> None:

@@ -11,6 +11,10 @@ from pilothouse.api.requests import Fork, Say, Start
 from pilothouse.errors import InvalidOption, UnknownSession
 from pilothouse_sim.scenario import ApiError, Branch, When, gate, reply, tool
 from tests.support.engine.harness import OpenEngine
+from tests.support.versions import NEWEST
+
+# What everybody does with a session.
+pytestmark = pytest.mark.relayed
 
 NOTE = reply(tool("Bash", command="echo hello > note.txt", description="Leave a note"))
 NOBODY = "00000000-0000-4000-8000-000000000000"
@@ -27,7 +31,7 @@ async def test_a_session_starts_asks_and_is_done(house: OpenEngine) -> None:
     assert (it.cwd / "note.txt").read_text() == "hello\n"
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_start_returns_before_there_is_a_cli(house: OpenEngine) -> None:
     it = await house("One.")
     started = await it.engine.start(Start(prompt="go", cwd=str(it.cwd), label="port"))
@@ -40,7 +44,7 @@ async def test_a_start_returns_before_there_is_a_cli(house: OpenEngine) -> None:
     assert status.claude_session_id == started.session_id
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_a_prompt_can_be_blocks_of_content(house: OpenEngine) -> None:
     it = await house("One.")
     blocks: list[dict[str, Any]] = [
@@ -52,7 +56,7 @@ async def test_a_prompt_can_be_blocks_of_content(house: OpenEngine) -> None:
     assert "lighthouse" in it.heard()
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_a_message_goes_to_the_cli_that_is_alive(house: OpenEngine) -> None:
     it = await house("One.", "Two.")
     session_id = await it.done()
@@ -108,7 +112,7 @@ async def test_a_session_whose_variables_are_no_longer_allowed_takes_no_message(
     assert len(await it.events(session_id)) == before
 
 
-@pytest.mark.newest_cli("2.1.119 resumes a cleared conversation with what was cleared")
+@pytest.mark.versions(NEWEST, why="2.1.119 resumes a cleared conversation with what was cleared")
 async def test_a_conversation_that_was_cleared_is_resumed_where_it_went_on(
     house: OpenEngine,
 ) -> None:
@@ -130,7 +134,7 @@ async def test_a_conversation_that_was_cleared_is_resumed_where_it_went_on(
     assert "the first of all" not in it.heard()
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_a_turn_that_fails_is_an_error_and_a_message_goes_on(house: OpenEngine) -> None:
     # As often as a CLI asks before it gives up, at the most.
     failures = [ApiError(status=400, message="No such luck.")] * 6
@@ -145,7 +149,7 @@ async def test_a_turn_that_fails_is_an_error_and_a_message_goes_on(house: OpenEn
     assert (status.result, status.reason) == ("Two.", None)
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_cli_that_cannot_be_started_is_an_error_that_says_why(house: OpenEngine) -> None:
     it = await house("One.", strict=False)
     session_id = await it.start(flags={"thinking": "no-such-way"})
@@ -164,7 +168,7 @@ async def test_a_stop_while_the_cli_starts_ends_it(house: OpenEngine) -> None:
     assert (status.live, status.state) == (False, "interrupted")
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_every_verb_refuses_a_session_nobody_knows(house: OpenEngine) -> None:
     it = await house("One.", strict=False)
     engine = it.engine

@@ -11,8 +11,9 @@ from pilothouse.api.answers import Allow
 from pilothouse.api.requests import Say
 from pilothouse.errors import ControlError, NotNow, UnknownPrompt
 from pilothouse_sim.scenario import gate, reply, tool
-from tests.support.engine.harness import DIALLING, EngineHarness, OpenEngine
-from tests.support.real.held import HeldCommand
+from tests.support.engine.harness import EngineHarness, OpenEngine
+from tests.support.real.turns import HeldCommand
+from tests.support.versions import NATIVE, NEWEST
 
 HELD = reply("One", gate("held"), " and two.")
 WRITE = reply(tool("Write", file_path="{{cwd}}/note.txt", content="noted"))
@@ -23,7 +24,7 @@ async def held(it: EngineHarness, **options: Any) -> str:
     session_id = await it.start(**options)
     await it.cli.reached("held")
     # The dialling CLI tells that it has taken a prompt when the model's message is whole.
-    taken_late = it.version == DIALLING
+    taken_late = it.version == NATIVE
     await it.when(session_id, lambda status: status.live and (taken_late or not status.queued))
     return session_id
 
@@ -43,7 +44,7 @@ async def test_a_turn_is_interrupted_and_the_session_goes_on(house: OpenEngine) 
     assert (await it.until(session_id, "done")).result == "Here again."
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_an_interrupt_of_an_idle_session_changes_nothing(house: OpenEngine) -> None:
     it = await house("One.")
     session_id = await it.done()
@@ -52,8 +53,8 @@ async def test_an_interrupt_of_an_idle_session_changes_nothing(house: OpenEngine
     assert await it.records(session_id, "interrupt.asked") == []
 
 
-@pytest.mark.shown_of_the_real
-@pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")
+@pytest.mark.simulated
+@pytest.mark.versions(NEWEST, why="2.1.119 tells late that it has taken a prompt")
 async def test_what_is_said_during_a_turn_is_queued_and_runs_after(house: OpenEngine) -> None:
     it = await house(HELD, "Three.")
     session_id = await held(it)
@@ -67,7 +68,7 @@ async def test_what_is_said_during_a_turn_is_queued_and_runs_after(house: OpenEn
     assert "and then?" in it.heard()
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_what_is_said_while_a_tool_runs_joins_the_turn(house: OpenEngine) -> None:
     async with HeldCommand().serving() as command:
         it = await house(reply(command.call), "As you say.")
@@ -82,8 +83,8 @@ async def test_what_is_said_while_a_tool_runs_joins_the_turn(house: OpenEngine) 
     assert "mind the rocks" in it.heard()
 
 
-@pytest.mark.shown_of_the_real
-@pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")
+@pytest.mark.simulated
+@pytest.mark.versions(NEWEST, why="2.1.119 tells late that it has taken a prompt")
 async def test_what_is_queued_can_be_taken_back(house: OpenEngine) -> None:
     it = await house(HELD)
     session_id = await held(it)
@@ -98,8 +99,8 @@ async def test_what_is_queued_can_be_taken_back(house: OpenEngine) -> None:
         await it.engine.cancel(session_id, prompt_id)
 
 
-@pytest.mark.shown_of_the_real
-@pytest.mark.newest_cli("2.1.119 tells late that it has taken a prompt")
+@pytest.mark.simulated
+@pytest.mark.versions(NEWEST, why="2.1.119 tells late that it has taken a prompt")
 async def test_an_interrupt_says_what_is_still_queued_and_that_runs(house: OpenEngine) -> None:
     it = await house(HELD, "Three.")
     session_id = await held(it)
@@ -123,7 +124,7 @@ async def test_a_stopped_session_was_interrupted(house: OpenEngine) -> None:
 # Modes
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_the_mode_switches_in_the_middle_of_a_turn(house: OpenEngine) -> None:
     it = await house(reply("One", gate("held"), *WRITE.steps), "Noted.")
     session_id = await held(it)
@@ -156,7 +157,7 @@ async def test_a_mode_set_without_a_cli_holds_from_the_next_start(house: OpenEng
     assert (await it.when(session_id, lambda status: status.turns == 2)).result == "Noted."
 
 
-@pytest.mark.engines_own
+@pytest.mark.simulated
 async def test_a_message_can_bring_its_mode(house: OpenEngine) -> None:
     it = await house("One.", WRITE, "Noted.")
     session_id = await it.done()
@@ -165,7 +166,7 @@ async def test_a_message_can_bring_its_mode(house: OpenEngine) -> None:
     assert (status.mode, status.result) == ("acceptEdits", "Noted.")
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_a_question_that_is_open_survives_a_switch_of_the_mode(house: OpenEngine) -> None:
     it = await house(WRITE, "Noted.")
     session_id = await it.start()
@@ -182,8 +183,8 @@ FORBIDDEN: list[tuple[Any, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.shown_of_the_real
-@pytest.mark.newest_cli("2.1.119 refuses without a code, and is restarted")
+@pytest.mark.simulated
+@pytest.mark.versions(NEWEST, why="2.1.119 refuses without a code, and is restarted")
 @pytest.mark.parametrize(("mode", "settings"), FORBIDDEN)
 async def test_a_mode_that_the_settings_forbid_is_refused_and_the_turn_goes_on(
     house: OpenEngine, mode: Any, settings: dict[str, Any]
@@ -220,7 +221,7 @@ async def test_the_model_changes_for_the_next_turn_and_every_later_start(house: 
     assert third == second
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_the_thinking_changes_for_the_next_turn(house: OpenEngine) -> None:
     # A model that thinks as it sees fit has no budget; this one has.
     it = await house("One.", "Two.", "Three.")
@@ -238,7 +239,7 @@ async def test_the_thinking_changes_for_the_next_turn(house: OpenEngine) -> None
     assert budgets == ([5000, 2000, None] if it.is_real else [None, None, None])
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_a_conversation_is_compacted(house: OpenEngine) -> None:
     it = await house("One.", "Two.", strict=False)
     session_id = await it.done("a long story")
@@ -250,7 +251,7 @@ async def test_a_conversation_is_compacted(house: OpenEngine) -> None:
     assert "The conversation so far, in short." in it.heard()
 
 
-@pytest.mark.shown_of_the_real
+@pytest.mark.simulated
 async def test_there_is_nothing_to_compact_before_the_first_turn(house: OpenEngine) -> None:
     it = await house(HELD, strict=False)
     session_id = await it.start()

@@ -14,7 +14,7 @@ from pilothouse_sim.clis import RealCLI, Room, SimulatedCLI, scenario_from
 from pilothouse_sim.scenario import reply, tool
 from pilothouse_sim.served_model import ServedModel
 from tests.support.history.terminal import terminal
-from tests.support.real.desk import CACHE, NEWEST, VERSIONS
+from tests.support.versions import CACHE, NEWEST, VERSIONS
 from tests.support.waiting import DEADLINE
 
 SCENARIO = scenario_from(reply("Aye."), reply("Under way."))

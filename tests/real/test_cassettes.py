@@ -20,8 +20,9 @@ from pilothouse_sim.scenario import AnyReply, reply
 from pilothouse_sim.scenario import tool as call
 from pilothouse_sim.simulator.cassette import write_player
 from tests.support.places import PROGRAMS
-from tests.support.real.answering import Handler, bash
-from tests.support.real.desk import CACHE, OpenDesk, newest
+from tests.support.real.desk import OpenDesk
+from tests.support.real.handlers import Handler, bash
+from tests.support.versions import CACHE, newest
 from tests.support.waiting import DEADLINE
 
 QUESTION = {

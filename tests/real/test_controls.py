@@ -46,8 +46,9 @@ from pilothouse.protocol import (
 from pilothouse.protocol.host_requests import CLIENT_REQUESTS
 from pilothouse_sim.scenario import ModelRequest, Reply, computed, gate, reply, tool
 from tests.support.places import PROGRAMS
-from tests.support.real.desk import VERSIONS, Desk, OpenDesk, newest
-from tests.support.real.held import HeldCommand, allow, next_of, unread
+from tests.support.real.desk import Desk, OpenDesk
+from tests.support.real.turns import HeldCommand, allow, next_of, unread
+from tests.support.versions import VERSIONS, newest
 from tests.support.waiting import DEADLINE
 
 NOBODY = "00000000-0000-4000-8000-000000000000"

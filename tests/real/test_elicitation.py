@@ -9,8 +9,8 @@ from typing import Any
 from pilothouse import Client, Decline, Dismiss, ElicitationRequest, Fill, WaitingOn
 from pilothouse_sim.scenario import reply
 from pilothouse_sim.scenario import tool as call
-from tests.support.real.answering import Handler, Holding, result_blocks, results
 from tests.support.real.desk import Desk, OpenDesk
+from tests.support.real.handlers import Handler, Holding, result_blocks, results
 from tests.support.waiting import DEADLINE
 
 # Asking through a resolver works in every era of the protocol: the newest CLI and the newest `mcp`

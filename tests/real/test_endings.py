@@ -19,8 +19,8 @@ from pilothouse import (
     Unsupported,
 )
 from pilothouse_sim.scenario import ApiError, Text, gate, reply, text, tool
-from tests.support.real.desk import OpenDesk
-from tests.support.real.held import HeldCommand, allow, conversation
+from tests.support.real.desk import OpenDesk, conversation
+from tests.support.real.turns import HeldCommand, allow
 from tests.support.waiting import DEADLINE
 
 OLDEST = "2.1.37"

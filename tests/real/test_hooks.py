@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any, get_args
 
+import pytest
+
 from pilothouse import (
     Allow,
     HookContext,
@@ -30,8 +32,9 @@ from pilothouse.protocol import (
     UserPromptSubmitHookInput,
 )
 from pilothouse_sim.scenario import reply
-from tests.support.real.answering import Handler, Holding, bash, conversation, results
-from tests.support.real.desk import NEWEST, OpenDesk
+from tests.support.real.desk import OpenDesk, conversation
+from tests.support.real.handlers import Handler, Holding, bash, results
+from tests.support.versions import NEWEST
 from tests.support.waiting import DEADLINE
 
 TOUCH = bash("touch made")
@@ -69,6 +72,7 @@ async def test_a_hook_is_told_about_the_tool_and_where_it_runs(desk: OpenDesk) -
     assert (it.cwd / "made").exists()
 
 
+@pytest.mark.versions(NEWEST, "2.1.119")
 async def test_a_hook_lets_a_tool_run_without_a_question(desk: OpenDesk) -> None:
     # H3
     it = await desk(reply(TOUCH), reply("Made."))
@@ -81,6 +85,7 @@ async def test_a_hook_lets_a_tool_run_without_a_question(desk: OpenDesk) -> None
     assert (it.cwd / "made").exists()
 
 
+@pytest.mark.versions(NEWEST, "2.1.37")
 async def test_a_hook_denies_a_tool_and_the_model_reads_why(desk: OpenDesk) -> None:
     # H3
     it = await desk(reply(TOUCH), reply("Then not."))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 
+import pytest
+
 from pilothouse import (
     Allow,
     AssistantMessage,
@@ -19,8 +21,9 @@ from pilothouse import (
 )
 from pilothouse.protocol import ControlCancelRequest
 from pilothouse_sim.scenario import gate, reply, text, tool
-from tests.support.real.desk import NEWEST, OpenDesk
-from tests.support.real.held import HeldCommand, allow, conversation, unread
+from tests.support.real.desk import OpenDesk, conversation
+from tests.support.real.turns import HeldCommand, allow, unread
+from tests.support.versions import NEWEST
 from tests.support.waiting import DEADLINE
 
 OLDEST = "2.1.37"
@@ -41,6 +44,7 @@ def check_interrupted(turn: Turn, version: str, reason: str) -> None:
     assert bool(result.errors) == (version != OLDEST)
 
 
+@pytest.mark.versions(NEWEST, "2.1.119")
 async def test_interrupt_in_the_middle_of_text(desk: OpenDesk) -> None:
     # D1
     it = await desk(reply(text("one "), gate("held"), text("two")), reply("again"))
@@ -74,6 +78,7 @@ async def test_interrupt_before_the_model_said_anything(desk: OpenDesk) -> None:
     check_interrupted(turn, it.version, "aborted_streaming")
 
 
+@pytest.mark.versions(NEWEST, "2.1.37")
 async def test_interrupt_in_the_middle_of_a_tool_kills_it(desk: OpenDesk) -> None:
     # D2
     async with HeldCommand().serving() as held:

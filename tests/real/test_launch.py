@@ -27,8 +27,9 @@ from pilothouse.client.launch import ENCLOSING_SESSION
 from pilothouse_sim.scenario import ModelRequest, reply, tool
 from tests.support.places import PROGRAMS
 from tests.support.processes import showing
-from tests.support.real.desk import VERSIONS, Desk, OpenDesk, older
-from tests.support.real.held import allow, next_of
+from tests.support.real.desk import Desk, OpenDesk
+from tests.support.real.turns import allow, next_of
+from tests.support.versions import NEWEST, VERSIONS, older
 from tests.support.waiting import DEADLINE
 
 LONG = "The wind blows from the north. " * 6_600
@@ -115,6 +116,7 @@ async def test_a_long_mcp_configuration_arrives(desk: OpenDesk) -> None:
     assert sum(map(len, _cmdline(client))) < 2_000
 
 
+@pytest.mark.versions(NEWEST, "2.1.37")
 async def test_headers_and_variables_of_servers_arrive_and_are_in_no_command_line(
     desk: OpenDesk,
 ) -> None:

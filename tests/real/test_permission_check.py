@@ -19,10 +19,11 @@ from pilothouse.remote import RemoteEngine
 from pilothouse_sim.real_cli import environment
 from pilothouse_sim.scenario import ToolCall, computed, reply, tool
 from tests.support.model_questions import COLOUR
-from tests.support.real.answering import bash, conversation, results
-from tests.support.real.desk import CACHE, Desk, OpenDesk, newest
+from tests.support.real.desk import Desk, OpenDesk, conversation
+from tests.support.real.handlers import bash, results
 from tests.support.real.plans import PLAN, write_plan
 from tests.support.server.machine import Machine
+from tests.support.versions import CACHE, newest
 from tests.support.waiting import DEADLINE, until
 
 pytestmark = newest

@@ -38,8 +38,9 @@ from pilothouse.protocol import (
 )
 from pilothouse_sim.scenario import reply
 from pilothouse_sim.scenario import tool as call
-from tests.support.real.answering import Handler, bash, conversation, results
-from tests.support.real.desk import NEWEST, Desk, OpenDesk, newest
+from tests.support.real.desk import Desk, OpenDesk, conversation
+from tests.support.real.handlers import Handler, bash, results
+from tests.support.versions import NEWEST, newest
 from tests.support.waiting import DEADLINE
 
 TOUCH = bash("touch made")
@@ -57,6 +58,7 @@ def project_record(it: Desk) -> dict[str, Any]:
     return known.get("projects", {}).get(str(it.cwd), {})
 
 
+@pytest.mark.versions(NEWEST, "2.1.119")
 async def test_an_allowed_tool_runs_and_its_request_tells_what_it_would_do(desk: OpenDesk) -> None:
     # B1, B2
     it = await desk(reply(TOUCH), reply("Made."))
@@ -74,6 +76,7 @@ async def test_an_allowed_tool_runs_and_its_request_tells_what_it_would_do(desk:
     assert (it.cwd / "made").exists()
 
 
+@pytest.mark.versions(NEWEST, "2.1.37")
 async def test_a_tool_runs_with_the_input_it_was_allowed_with(desk: OpenDesk) -> None:
     # B2
     it = await desk(reply(TOUCH), reply("Made."))
@@ -85,6 +88,7 @@ async def test_a_tool_runs_with_the_input_it_was_allowed_with(desk: OpenDesk) ->
     assert not (it.cwd / "made").exists()
 
 
+@pytest.mark.versions(NEWEST, "2.1.37")
 async def test_the_model_reads_why_a_tool_was_denied_and_goes_on(desk: OpenDesk) -> None:
     # B3
     it = await desk(reply(TOUCH), reply("Then not."))
@@ -109,6 +113,7 @@ async def test_a_denial_without_a_reason_is_a_denial_still(desk: OpenDesk) -> No
     assert not (it.cwd / "made").exists()
 
 
+@pytest.mark.versions(NEWEST, "2.1.119")
 async def test_what_is_remembered_is_not_asked_again_and_leaves_no_trace_on_disk(
     desk: OpenDesk,
 ) -> None:
@@ -212,6 +217,7 @@ async def test_an_answer_can_switch_the_mode_in_the_same_moment(
     assert note.read_text() == "noted"
 
 
+@pytest.mark.versions(NEWEST, "2.1.119")
 async def test_two_requests_open_at_once_are_answered_in_any_order(
     desk: OpenDesk, tmp_path: Path
 ) -> None:
@@ -377,6 +383,7 @@ BYPASS = "bypassPermissions"
 TO_BYPASS = SetMode(mode=BYPASS)
 
 
+@pytest.mark.versions(NEWEST, "2.1.37")
 async def test_no_control_request_sets_bypass_mode_unless_it_was_opened(desk: OpenDesk) -> None:
     # B19: 2.1.37 would do it at a word.
     it = await desk(reply(TOUCH), reply("Then not."))
@@ -405,6 +412,7 @@ async def test_no_control_request_sets_bypass_mode_unless_it_was_opened(desk: Op
         ),
     ],
 )
+@pytest.mark.versions(NEWEST, "2.1.119")
 async def test_no_answer_sets_bypass_mode_unless_it_was_opened(
     desk: OpenDesk, answer: Allow
 ) -> None:
@@ -419,6 +427,7 @@ async def test_no_answer_sets_bypass_mode_unless_it_was_opened(
     assert not (it.cwd / "made").exists()
 
 
+@pytest.mark.versions(NEWEST, "2.1.119")
 async def test_no_hook_sets_bypass_mode_unless_it_was_opened(desk: OpenDesk) -> None:
     # B19, H5
     it = await desk(reply(TOUCH), reply(bash("mkdir other")), reply("Then not."))

@@ -6,6 +6,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pilothouse import (
     Allow,
     ApprovePlan,
@@ -17,9 +19,10 @@ from pilothouse import (
     RevisePlan,
 )
 from pilothouse_sim.scenario import ModelRequest, Reply, computed, reply, tool
-from tests.support.real.answering import Handler, bash, results
-from tests.support.real.desk import NEWEST, OpenDesk
+from tests.support.real.desk import OpenDesk
+from tests.support.real.handlers import Handler, bash, results
 from tests.support.real.plans import PLAN, write_plan
+from tests.support.versions import NEWEST
 from tests.support.waiting import DEADLINE
 
 EXIT = reply(tool("ExitPlanMode"))
@@ -29,6 +32,7 @@ def write_note(tmp_path: Path) -> Reply:
     return reply(tool("Write", file_path=str(tmp_path / "project/note.txt"), content="noted"))
 
 
+@pytest.mark.versions(NEWEST, "2.1.37")
 async def test_an_approved_plan_leads_back_to_the_mode_before(
     desk: OpenDesk, tmp_path: Path
 ) -> None:
@@ -91,6 +95,7 @@ async def test_a_mode_set_while_the_plan_is_asked_about_survives_its_approval(
     assert (it.cwd / "note.txt").exists()
 
 
+@pytest.mark.versions(NEWEST, "2.1.37")
 async def test_the_model_works_by_the_plan_as_the_person_edited_it(desk: OpenDesk) -> None:
     # B28: 2.1.37 would drop the edit, so there the model is asked to take the edited plan.
     it = await desk(computed(write_plan), EXIT, computed(_again), reply("Leapt."))
@@ -114,6 +119,7 @@ def _again(request: ModelRequest) -> Reply:
     return EXIT if "Use this plan instead" in request.last else reply("Leapt.")
 
 
+@pytest.mark.versions(NEWEST, "2.1.37")
 async def test_a_plan_to_be_revised_is_asked_about_again(desk: OpenDesk) -> None:
     # B29
     it = await desk(computed(write_plan), EXIT, EXIT, reply("Leapt."))
@@ -127,6 +133,7 @@ async def test_a_plan_to_be_revised_is_asked_about_again(desk: OpenDesk) -> None
     assert turn.outcome == "finished"
 
 
+@pytest.mark.versions(NEWEST, "2.1.37")
 async def test_a_rejected_plan_leaves_the_session_in_plan_mode(
     desk: OpenDesk, tmp_path: Path
 ) -> None:

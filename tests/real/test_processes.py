@@ -20,8 +20,9 @@ import pytest
 
 from pilothouse_sim.scenario import gate, reply, tool
 from tests.support.places import PROGRAMS
-from tests.support.real.desk import CACHE, Desk, OpenDesk
-from tests.support.real.held import HeldCommand
+from tests.support.real.desk import Desk, OpenDesk
+from tests.support.real.turns import HeldCommand
+from tests.support.versions import CACHE, NEWEST
 from tests.support.waiting import DEADLINE
 
 # In a session of its own, deaf to hangups, and once more without the environment it came from.
@@ -113,7 +114,15 @@ async def mid_tool(held: HeldCommand, its: Owner) -> None:
         await asyncio.sleep(0.02)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+@pytest.mark.parametrize(
+    "number",
+    [
+        pytest.param(signal.SIGKILL, marks=pytest.mark.versions(NEWEST, "2.1.37")),
+        signal.SIGTERM,
+        signal.SIGINT,
+        signal.SIGHUP,
+    ],
+)
 async def test_a_signal_to_the_owner_in_the_middle_of_a_tool_leaves_nothing(
     desk: OpenDesk, number: signal.Signals
 ) -> None:

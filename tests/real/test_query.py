@@ -13,8 +13,9 @@ import pytest
 from pilothouse import ResultMessage, SessionEnded, query, run
 from pilothouse_sim.scenario import ApiError, Branch, Scenario, When, gate, reply, tool
 from pilothouse_sim.scripted_model import ScriptedModel
-from tests.support.real.desk import NEWEST, Desk, OpenDesk
-from tests.support.real.held import HeldCommand, allow
+from tests.support.real.desk import Desk, OpenDesk
+from tests.support.real.turns import HeldCommand, allow
+from tests.support.versions import NEWEST
 from tests.support.waiting import DEADLINE
 
 

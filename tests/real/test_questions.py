@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
+
 from pilothouse import Allow, Choose, Deny, QuestionRequest, Skip
 from pilothouse_sim.scenario import reply, tool
 from tests.support.model_questions import COLOUR, TOPPINGS
-from tests.support.real.answering import Handler, results
-from tests.support.real.desk import NEWEST, Desk, OpenDesk
+from tests.support.real.desk import Desk, OpenDesk
+from tests.support.real.handlers import Handler, results
+from tests.support.versions import NEWEST
 from tests.support.waiting import DEADLINE
 
 
@@ -26,6 +29,7 @@ async def asked(
     return it, handler
 
 
+@pytest.mark.versions(NEWEST, "2.1.119")
 async def test_the_model_reads_the_label_that_was_chosen(desk: OpenDesk) -> None:
     # B21, B22
     it, handler = await asked(desk, Choose({"Which colour?": "Blue"}), COLOUR)
@@ -41,6 +45,7 @@ async def test_the_model_reads_the_label_that_was_chosen(desk: OpenDesk) -> None
     assert '"Which colour?"="Blue"' in results(it)[0]
 
 
+@pytest.mark.versions(NEWEST, "2.1.37")
 async def test_several_labels_and_several_questions_have_one_answer(desk: OpenDesk) -> None:
     # B22, B23
     answer = Choose({"Which toppings?": ["Ham", "Olives"], "Which colour?": "Red"})

@@ -17,8 +17,9 @@ from pilothouse_sim.scenario import (
     text,
     tool,
 )
-from tests.support.real.desk import NEWEST, OpenDesk, newest, older
-from tests.support.real.held import allow, conversation, next_of, unread
+from tests.support.real.desk import OpenDesk, conversation
+from tests.support.real.turns import allow, next_of, unread
+from tests.support.versions import NEWEST, newest, older
 from tests.support.waiting import DEADLINE
 
 OLDEST = "2.1.37"

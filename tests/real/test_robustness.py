@@ -28,7 +28,8 @@ from pilothouse import (
 from pilothouse.client.launch import prepare
 from pilothouse.transport import StdioTransport
 from pilothouse_sim.scenario import Raw, Step, gate, reply, text, tool
-from tests.support.real.desk import VERSIONS, Desk, OpenDesk
+from tests.support.real.desk import Desk, OpenDesk
+from tests.support.versions import VERSIONS
 from tests.support.waiting import DEADLINE
 
 ODD_TEXTS = [

@@ -21,8 +21,8 @@ import pytest
 from pilothouse_sim.real_cli import environment
 from pilothouse_sim.scenario import Scenario, reply, save, text, tool
 from pilothouse_sim.scripted_model import ScriptedModel
-from tests.support.real.desk import CACHE
 from tests.support.sim.sdk_url_server import CUT, Message, Post, SdkUrlServer, Visit
+from tests.support.versions import CACHE
 from tests.support.waiting import DEADLINE
 
 NEWER, OLDER = "2.1.119", "2.1.37"

@@ -15,9 +15,9 @@ from pilothouse.client.versions import parse_version
 from pilothouse.doors.dialect import refuses
 from pilothouse.protocol import StreamEvent
 from pilothouse_sim.scenario import gate, reply, text
-from tests.support.real.answering import Handler, bash
-from tests.support.real.desk import NEWEST
-from tests.support.real.dialling import BUILDS, OLD, REPEATING, hall
+from tests.support.real.dialling import REPEATING, hall
+from tests.support.real.handlers import Handler, bash
+from tests.support.versions import BUILDS, NATIVE, NEWEST, NODE, OLD
 from tests.support.waiting import DEADLINE
 
 every_build = pytest.mark.parametrize("build", BUILDS)
@@ -75,6 +75,7 @@ async def test_a_turn_with_a_permission(build: str, tmp_path: Path) -> None:
 
 
 @every_build
+@pytest.mark.versions(OLD)
 async def test_the_token_is_in_no_argument_and_no_environment(build: str, tmp_path: Path) -> None:
     async with hall(build, tmp_path) as it, it.dialling() as (client, _):
         await bounded(client.connect())
@@ -85,6 +86,7 @@ async def test_the_token_is_in_no_argument_and_no_environment(build: str, tmp_pa
 
 
 @every_build
+@pytest.mark.versions(NATIVE, OLD)
 async def test_a_cut_in_the_middle_of_a_turn(build: str, tmp_path: Path) -> None:
     said = reply(text("one "), gate("a"), text("two "), gate("b"), text("three"))
     async with hall(build, tmp_path, said) as it, it.dialling() as (client, _):
@@ -114,6 +116,7 @@ async def test_a_cut_in_the_middle_of_a_turn(build: str, tmp_path: Path) -> None
 
 
 @every_build
+@pytest.mark.versions(NATIVE, NODE)
 async def test_a_question_that_was_lost_on_the_way_is_asked_again(
     build: str, tmp_path: Path
 ) -> None:
@@ -136,6 +139,7 @@ async def test_a_question_that_was_lost_on_the_way_is_asked_again(
 
 
 @every_build
+@pytest.mark.versions(OLD)
 async def test_an_answer_given_while_nobody_is_connected_arrives(
     build: str, tmp_path: Path
 ) -> None:
@@ -153,6 +157,7 @@ async def test_an_answer_given_while_nobody_is_connected_arrives(
 
 
 @every_build
+@pytest.mark.versions(OLD)
 async def test_the_hybrid_mode_loses_nothing(build: str, tmp_path: Path) -> None:
     said = reply(text("one "), gate("a"), text("two "), gate("b"), text("three"))
     asked = Handler(Allow())
@@ -179,6 +184,7 @@ async def test_the_hybrid_mode_loses_nothing(build: str, tmp_path: Path) -> None
 
 
 @every_build
+@pytest.mark.versions(NATIVE, NODE)
 async def test_a_false_token_opens_nothing(build: str, tmp_path: Path) -> None:
     async with hall(build, tmp_path) as it, it.dialling(token=f"{it.run}.false") as (client, cli):
         connecting = asyncio.create_task(client.connect())
@@ -197,6 +203,7 @@ async def test_a_false_token_opens_nothing(build: str, tmp_path: Path) -> None:
 
 
 @every_build
+@pytest.mark.versions(NATIVE)
 async def test_closing_ends_the_cli_in_order(build: str, tmp_path: Path) -> None:
     async with hall(build, tmp_path, reply("hello")) as it, it.dialling() as (client, cli):
         await bounded(client.connect())
@@ -208,6 +215,7 @@ async def test_closing_ends_the_cli_in_order(build: str, tmp_path: Path) -> None
 
 
 @every_build
+@pytest.mark.versions(NODE)
 async def test_a_kept_connection_outlives_a_second_turn(build: str, tmp_path: Path) -> None:
     async with (
         hall(build, tmp_path, reply("one"), reply("two")) as it,

@@ -13,8 +13,9 @@ import pytest
 from pilothouse import AssistantMessage, Client, SessionEnded, Turn
 from pilothouse.protocol import ConversationResetMessage
 from pilothouse_sim.scenario import reply
-from tests.support.real.desk import NEWEST, Desk, OpenDesk
-from tests.support.real.held import conversation, unread
+from tests.support.real.desk import Desk, OpenDesk, conversation
+from tests.support.real.turns import unread
+from tests.support.versions import NEWEST
 from tests.support.waiting import DEADLINE
 
 OLDEST = "2.1.37"
@@ -62,6 +63,7 @@ async def test_a_session_that_is_not_kept_leaves_no_file(desk: OpenDesk) -> None
     assert transcripts(it) == []
 
 
+@pytest.mark.versions(NEWEST, "2.1.37")
 async def test_a_resumed_session_goes_on_under_its_id(desk: OpenDesk) -> None:
     # F4: what was said before reaches the model, not our stdout.
     it = await desk(reply("noted"), reply("it was 7"))
@@ -106,6 +108,7 @@ async def test_the_latest_session_of_a_directory_is_continued(desk: OpenDesk) ->
     assert "remember the number 7" in told(it)
 
 
+@pytest.mark.versions(NEWEST, "2.1.119")
 async def test_a_fork_goes_on_under_an_id_of_its_own(desk: OpenDesk) -> None:
     # F4
     it = await desk(reply("noted"), reply("forked"), reply("original"))

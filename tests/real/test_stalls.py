@@ -9,8 +9,9 @@ import pytest
 
 from pilothouse import Hooks, PermissionRequest, Stalled, WaitingOn
 from pilothouse_sim.scenario import ApiError, gate, reply, text, tool
-from tests.support.real.desk import NEWEST, OpenDesk
-from tests.support.real.held import HeldCommand, allow, next_of
+from tests.support.real.desk import OpenDesk
+from tests.support.real.turns import HeldCommand, allow, next_of
+from tests.support.versions import NEWEST
 from tests.support.waiting import DEADLINE
 
 QUIET = 0.5

@@ -25,8 +25,9 @@ from pilothouse import (
 )
 from pilothouse_sim.real_cli import environment
 from pilothouse_sim.scenario import Text, reply, text, tool
-from tests.support.real.desk import CACHE, NEWEST, Desk, OpenDesk, newest
-from tests.support.real.held import allow, conversation, unread
+from tests.support.real.desk import Desk, OpenDesk, conversation
+from tests.support.real.turns import allow, unread
+from tests.support.versions import CACHE, NEWEST, newest
 from tests.support.waiting import DEADLINE
 
 STREAMS = ("--input-format=stream-json", "--output-format=stream-json", "--verbose")

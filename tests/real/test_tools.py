@@ -6,6 +6,7 @@ import asyncio
 import base64
 from typing import Annotated, Any
 
+import pytest
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
@@ -22,9 +23,10 @@ from pilothouse import (
 from pilothouse.protocol import ControlCancelRequest, ControlRequest, McpMessage
 from pilothouse_sim.scenario import reply
 from pilothouse_sim.scenario import tool as call
-from tests.support.real.answering import Handler, Holding, conversation, result_blocks, results
-from tests.support.real.desk import NEWEST, Desk, OpenDesk
-from tests.support.real.held import unread
+from tests.support.real.desk import Desk, OpenDesk, conversation
+from tests.support.real.handlers import Handler, Holding, result_blocks, results
+from tests.support.real.turns import unread
+from tests.support.versions import NEWEST
 from tests.support.waiting import DEADLINE
 
 PIXEL = base64.b64decode(
@@ -81,6 +83,7 @@ async def called(desk: OpenDesk, name: str, servers: Any = None, /, **arguments:
     return it
 
 
+@pytest.mark.versions(NEWEST, "2.1.37")
 async def test_the_model_reads_what_a_tool_returns(desk: OpenDesk) -> None:
     # H8, H9
     it = await called(desk, "add", a=2, b=3)

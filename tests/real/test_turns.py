@@ -34,8 +34,9 @@ from pilothouse_sim.scenario import (
     text,
     tool,
 )
-from tests.support.real.desk import NEWEST, OpenDesk, newest
-from tests.support.real.held import HeldCommand, allow, conversation, next_of, unread
+from tests.support.real.desk import OpenDesk, conversation
+from tests.support.real.turns import HeldCommand, allow, next_of, unread
+from tests.support.versions import NEWEST, newest
 from tests.support.waiting import DEADLINE
 
 OLDEST = "2.1.37"
@@ -48,6 +49,7 @@ def outcomes(*turns: Turn) -> list[tuple[str, str]]:
     return [(turn.outcome, turn.text) for turn in turns]
 
 
+@pytest.mark.versions(NEWEST, "2.1.119")
 async def test_a_plain_turn_finishes_with_the_models_text(desk: OpenDesk) -> None:
     it = await desk(reply("Hello there"))
     client = await it.client()
@@ -60,6 +62,7 @@ async def test_a_plain_turn_finishes_with_the_models_text(desk: OpenDesk) -> Non
     assert client.turns.unanswered == ()
 
 
+@pytest.mark.versions(NEWEST, "2.1.119")
 async def test_a_later_turn_has_the_earlier_ones_before_it(desk: OpenDesk) -> None:
     it = await desk(reply("first answer"), reply("second answer"), reply("third answer"))
     client = await it.client()

@@ -17,7 +17,8 @@ import pytest
 from pilothouse_sim.real_cli import environment
 from pilothouse_sim.scenario import Scenario, reply, tool
 from tests.support.raw_cli import ARGUMENTS, Message, RawCli, allow
-from tests.support.real.desk import CACHE, NEWEST, OpenDesk
+from tests.support.real.desk import OpenDesk
+from tests.support.versions import CACHE, NEWEST
 from tests.support.waiting import DEADLINE
 
 TOUCH = tool("Bash", command="touch made", description="make it")

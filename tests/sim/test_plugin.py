@@ -11,7 +11,7 @@ import pytest
 
 import pilothouse_sim.clis
 import pilothouse_sim.served_model
-from tests.support.real.desk import CACHE, NEWEST
+from tests.support.versions import CACHE, NEWEST
 
 # What is imported above is one and the same in every run within this process.
 pytest_plugins = ["pytester"]

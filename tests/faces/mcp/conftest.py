@@ -9,7 +9,7 @@ import pytest
 
 from pilothouse_sim.plugin import SimulatedCLIMaker
 from tests.support.engine.harness import harnesses
-from tests.support.mcp.desk import McpHarness, OpenMcp
+from tests.support.mcp.harness import McpHarness, OpenMcp
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from pilothouse.faces.mcp import prompts, tools
 from pilothouse.faces.mcp.addresses import SESSIONS, STATUS_TEMPLATE, TRANSCRIPT_TEMPLATE
 from pilothouse.faces.mcp.configs import CLIENTS, config_of
 from pilothouse_sim.scenario import gate, reply, tool
-from tests.support.mcp.desk import MODERN, McpHarness, OpenMcp, ToolCaller, text_of
+from tests.support.mcp.harness import MODERN, McpHarness, OpenMcp, ToolCaller, text_of
 from tests.support.model_questions import COLOUR
 
 PAGE = Path(__file__).resolve().parents[3] / "docs/mcp.md"

@@ -10,7 +10,7 @@ import pytest
 
 from pilothouse.api.answers import Deny
 from pilothouse_sim.scenario import reply, tool
-from tests.support.mcp.desk import McpHarness, OpenMcp
+from tests.support.mcp.harness import McpHarness, OpenMcp
 
 DEADLINE = 30.0
 MODES = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])

@@ -25,7 +25,7 @@ from pilothouse_sim.scenario import reply, tool
 from tests.support.http.fake_engine import FakeEngine
 from tests.support.http.serving import BEARER, LIMIT, make_app, served
 from tests.support.mcp.bare import INITIALIZE, INITIALIZED, LIST, OneToolServer
-from tests.support.mcp.desk import McpHarness, OpenMcp, ToolCaller
+from tests.support.mcp.harness import McpHarness, OpenMcp, ToolCaller
 from tests.support.waiting import DEADLINE
 
 SESSION = "mcp-session-id"

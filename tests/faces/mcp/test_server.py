@@ -15,7 +15,7 @@ from pilothouse.api.questions import Question
 from pilothouse.faces.mcp import permission
 from pilothouse_sim.scenario import reply, tool
 from tests.support.engine.harness import run_bare_cli
-from tests.support.mcp.desk import HELD, SOON, TOUCH, McpHarness, OpenMcp, respond, text_of
+from tests.support.mcp.harness import HELD, SOON, TOUCH, McpHarness, OpenMcp, respond, text_of
 
 ASKS = {"tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": "toolu_1"}
 PLAN = "# Plan\n\n1. Look\n2. Leap\n"

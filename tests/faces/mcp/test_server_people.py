@@ -11,7 +11,7 @@ import pytest
 from pilothouse import errors
 from pilothouse.faces.mcp import session_wait
 from pilothouse.faces.mcp.elicitation import Round
-from tests.support.mcp.desk import (
+from tests.support.mcp.harness import (
     HELD,
     MODERN,
     SOON,

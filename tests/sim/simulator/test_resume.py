@@ -12,9 +12,9 @@ from pilothouse_sim.scripted_model import ScriptedModel
 from pilothouse_sim.simulator.flags import BadFlag, parse
 from pilothouse_sim.simulator.resume import messages, read
 from tests.support.raw_cli import RawProcess
-from tests.support.real.desk import CACHE, NEWEST
 from tests.support.sim.client import FLAGS
 from tests.support.sim.home import FIRST, SECOND, Home, script, words
+from tests.support.versions import CACHE, NEWEST
 
 TRUE = tool("Bash", command="true", description="Do it")
 TALK = script(reply("One."), reply("Two."), reply("Three."), reply("Four."))

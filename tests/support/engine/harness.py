@@ -25,11 +25,8 @@ from pilothouse.server.listening import address_of, bind
 from pilothouse.server.simulating import Choice
 from pilothouse.settings import Settings, load
 from pilothouse_sim.clis import RealCLI, SimulatedCLI
-from pilothouse_sim.plugin import NEWEST
+from tests.support.versions import NATIVE, NEWEST
 from tests.support.waiting import DEADLINE
-
-DIALLING = "2.1.119"
-"""The newest of the supported CLIs that dial in themselves."""
 
 
 class EngineHarness:
@@ -54,7 +51,7 @@ class EngineHarness:
     @property
     def version(self) -> str:
         """The version of the CLI behind it."""
-        return DIALLING if self.via == "sdk-url" else NEWEST
+        return NATIVE if self.via == "sdk-url" else NEWEST
 
     def settings(self, **flags: Any) -> Settings:
         env = {

@@ -33,7 +33,7 @@ from tests.support.fuzz.hostile_cli import EXCEPTION, HostileCLI
 from tests.support.fuzz.mutation import as_read, is_blank
 from tests.support.fuzz.reading import Reader, Told
 from tests.support.http.serving import TOKEN, calling, make_app, served
-from tests.support.mcp.desk import McpHarness
+from tests.support.mcp.harness import McpHarness
 from tests.support.waiting import DEADLINE
 
 CROWD = 4

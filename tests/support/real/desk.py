@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from pilothouse import Client, Options
 from pilothouse_sim.real_cli import environment
+from pilothouse_sim.scenario import ModelRequest
 from pilothouse_sim.scripted_model import ScriptedModel
-from tests.support.places import ROOT
-
-NEWEST = "2.1.325"
-VERSIONS = ("2.1.325", "2.1.119", "2.1.37")
-CACHE = Path(os.environ.get("PILOTHOUSE_CACHE") or ROOT / ".cache/clis")
-
-
-newest = pytest.mark.parametrize("version", [NEWEST], indirect=True)
-older = pytest.mark.parametrize("version", VERSIONS[1:], indirect=True)
+from tests.support.versions import CACHE
 
 
 @dataclass
@@ -51,3 +41,9 @@ class Desk:
 
 
 OpenDesk = Callable[..., Awaitable[Desk]]
+
+
+def conversation(it: Desk) -> list[ModelRequest]:
+    """What the model was asked, without what the CLI asks for its own purposes."""
+    requests = it.model.requests
+    return [each for each in requests if not each.is_aside and not each.is_compaction]

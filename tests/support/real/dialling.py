@@ -21,10 +21,8 @@ from pilothouse_sim.real_cli import environment
 from pilothouse_sim.scenario import Scenario
 from pilothouse_sim.scripted_model import ScriptedModel
 from tests.support.links import Link
-from tests.support.real.desk import CACHE
+from tests.support.versions import CACHE, NATIVE
 
-NATIVE, OLD, NODE = "2.1.119", "2.1.37", "2.1.37-node"
-BUILDS = (NATIVE, OLD, NODE)
 REPEATING = frozenset({NATIVE})
 """The builds that say again what they said while nobody heard it."""
 

@@ -12,7 +12,7 @@ from pilothouse_sim.executables import simulator_executable
 from pilothouse_sim.real_cli import environment
 from pilothouse_sim.scenario import ModelRequest, Scenario, save
 from pilothouse_sim.scripted_model import ScriptedModel
-from tests.support.real.desk import CACHE, NEWEST
+from tests.support.versions import CACHE, NEWEST
 
 # Nobody listens there: the simulator calls no model.
 NO_MODEL = "http://127.0.0.1:9"

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from pilothouse_sim.scenario import ModelRequest, ToolCall, tool
-from tests.support.real.desk import Desk
+from pilothouse_sim.scenario import ToolCall, tool
+from tests.support.real.desk import Desk, conversation
 
 
 class Handler:
@@ -47,11 +47,6 @@ class Holding:
 def bash(command: str) -> ToolCall:
     """A call of Bash. Every CLI asks about it if the command writes something."""
     return tool("Bash", command=command, description="Do it")
-
-
-def conversation(it: Desk) -> list[ModelRequest]:
-    """What the model was asked, without the CLI's own asides."""
-    return [request for request in it.model.requests if not request.is_aside]
 
 
 def results(it: Desk) -> list[str]:

@@ -9,8 +9,7 @@ from typing import Any, TypeVar
 
 from pilothouse import Allow, Client, PermissionRequest
 from pilothouse.protocol import ControlResponse
-from pilothouse_sim.scenario import ModelRequest, ToolCall, tool
-from tests.support.real.desk import Desk
+from pilothouse_sim.scenario import ToolCall, tool
 
 E = TypeVar("E")
 
@@ -95,9 +94,3 @@ async def unread(client: Client) -> list[Any]:
             if isinstance(event, ControlResponse) and b"mcpServers" in event.raw:
                 return seen
     raise AssertionError("the session ended")
-
-
-def conversation(it: Desk) -> list[ModelRequest]:
-    """What the model was asked, without what the CLI asks for its own purposes."""
-    requests = it.model.requests
-    return [each for each in requests if not each.is_aside and not each.is_compaction]
