@@ -20,6 +20,7 @@ ROOT = HERE.parent
 PEER_PYTHON = ROOT / ".venv-bench" / "bin" / "python"
 CONTENDERS = ("ours", "peer", "limit")
 DEADLINE = 600.0
+TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
 
 Figures = Mapping[str, float]
 
@@ -81,6 +82,13 @@ def environment() -> dict[str, str]:
     }
 
 
+@contextmanager
+def home() -> Iterator[dict[str, str]]:
+    """The environment of a user who has nothing."""
+    with tempfile.TemporaryDirectory(prefix="pilothouse-bench-") as folder:
+        yield environment() | {"HOME": folder}
+
+
 def run(command: Sequence[str]) -> str:
     """Run a command to its end and return what it printed; a failure ends the benchmark."""
     done = subprocess.run(
@@ -130,6 +138,26 @@ def ratio(
 def significant(value: float) -> float:
     """Four significant digits."""
     return float(f"{value:.4g}")
+
+
+def compared(measured: Sequence[Mapping[str, Figures]], key: str) -> dict[str, float | None]:
+    """A figure of ours and of the limit, less being better; in the ratio more is."""
+    return {
+        "ours": middle(measured, "ours", key),
+        "peer": None,
+        "limit": middle(measured, "limit", key),
+        "vs_peer": None,
+        "vs_limit": ratio(measured, "limit", "ours", key),
+    }
+
+
+def cpu_ms(pid: int) -> float:
+    """What the process has worked; the shortest there is where the system does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return TICK_MS
+    return max(sum(map(int, fields[11:13])), 1) * TICK_MS
 
 
 def report(line: dict[str, object]) -> None:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping
 
 import harness
 
@@ -27,7 +23,6 @@ COMMANDS = {
     "limit": ("-c", HELLO),
     "ours": ("-m", "pilothouse", "mcp"),
 }
-TICK_MS = 1000 / os.sysconf("SC_CLK_TCK")
 INITIALIZE = {
     "jsonrpc": "2.0",
     "id": 1,
@@ -46,7 +41,7 @@ def main() -> None:
     """Start ours and the SDK's smallest server in turn."""
     chosen = harness.settings()
     rounds = chosen.rounds or (1 if chosen.quick else 15)
-    with home() as env:
+    with harness.home() as env:
         if not chosen.quick:
             for who in COMMANDS:
                 run(who, env)  # what the disk has to be asked for is paid here
@@ -55,31 +50,13 @@ def main() -> None:
         {
             "name": "mcp",
             "unit": "ms from the start to the list of tools",
-            **compared(measured, "ms"),
+            **harness.compared(measured, "ms"),
             "target": {"ours_to_limit": 1.3},
             "ours_to_limit": harness.ratio(measured, "ours", "limit", "ms"),
-            "cpu": compared(measured, "cpu_ms"),
+            "cpu": harness.compared(measured, "cpu_ms"),
             "rounds": rounds,
         }
     )
-
-
-def compared(measured: list[dict[str, harness.Figures]], key: str) -> dict[str, float | None]:
-    """One figure of both; more is better in the ratio."""
-    return {
-        "ours": harness.middle(measured, "ours", key),
-        "peer": None,
-        "limit": harness.middle(measured, "limit", key),
-        "vs_peer": None,
-        "vs_limit": harness.ratio(measured, "limit", "ours", key),
-    }
-
-
-@contextmanager
-def home() -> Iterator[dict[str, str]]:
-    """The environment of a user who has nothing; no server is ever started."""
-    with tempfile.TemporaryDirectory(prefix="pilothouse-bench-") as folder:
-        yield harness.environment() | {"HOME": folder}
 
 
 def run(who: str, env: Mapping[str, str]) -> harness.Figures:
@@ -101,19 +78,10 @@ def run(who: str, env: Mapping[str, str]) -> harness.Figures:
         tell.flush()
         if not any(b'"tools":[' in line for line in told):
             sys.exit(f"{who} never told its tools")
-        spent, worked = time.perf_counter() - begun, cpu_ms(process.pid)
+        spent, worked = time.perf_counter() - begun, harness.cpu_ms(process.pid)
     if process.wait(harness.DEADLINE):
         sys.exit(f"{who} failed with {process.returncode}")
     return {"ms": spent * 1000, "cpu_ms": worked}
-
-
-def cpu_ms(pid: int) -> float:
-    """What the process has worked; the shortest there is where the system does not tell."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return TICK_MS
-    return max(sum(map(int, fields[11:13])), 1) * TICK_MS
 
 
 if __name__ == "__main__":

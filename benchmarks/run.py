@@ -17,6 +17,7 @@ NAMES = (
     "engine",
     "relay",
     "mcp",
+    "serve",
 )
 
 

@@ -69,9 +69,10 @@ def test_the_benchmark_of_the_journal_prints_rates_and_times_to_catch_up() -> No
     assert min(figures["catch_up"][key] for key in ("short", "long", "long_to_short")) > 0
 
 
-def test_the_benchmark_of_mcp_prints_the_time_to_the_tools() -> None:
-    figures = run_quick("mcp")
-    assert figures["name"] == "mcp"
+@pytest.mark.parametrize("name", ["mcp", "serve"])
+def test_the_benchmark_of_a_start_prints_the_time_until_it_is_ready(name: str) -> None:
+    figures = run_quick(name)
+    assert figures["name"] == name
     assert figures["target"]
     for part in (figures, figures["cpu"]):
         assert min(part["ours"], part["limit"], part["vs_limit"]) > 0
