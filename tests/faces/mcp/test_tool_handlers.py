@@ -15,7 +15,7 @@ from pilothouse.api.answers import Allow, Answer
 from pilothouse.api.questions import Answered, Question
 from pilothouse.api.requests import Fork, Say, Start
 from pilothouse.api.results import Said, Started
-from pilothouse.api.statuses import Listed
+from pilothouse.api.statuses import Listed, Status
 from pilothouse.faces.mcp.calls import CALLS
 from pilothouse.faces.mcp.engine_handle import EngineHandle
 from pilothouse.faces.mcp.tool_handlers import Act, Outcome, ToolHandlers
@@ -480,3 +480,37 @@ async def test_every_call_comes_to_a_result(tool: str, arguments: dict[str, Any]
     outcome = await Table().call(tool, **arguments)
     assert isinstance(outcome, Outcome)
     assert outcome.text
+
+
+class Attended(Recording):
+    """Somebody answers what a session asks as soon as it has been looked at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_answered = False
+        self.seen_at_work = asyncio.Event()
+
+    async def status(
+        self, session_id: str, *, output_lines: int = 0, after: int | None = None
+    ) -> Status:
+        status = await super().status(session_id, output_lines=output_lines, after=after)
+        if status.state == "awaiting_input":
+            self.is_answered = True
+            self.sessions[session_id] = replace(self.sessions[session_id], state="active")
+        elif self.is_answered:
+            self.seen_at_work.set()
+        return status
+
+
+async def test_a_call_waits_on_when_what_ended_its_wait_is_answered_meanwhile() -> None:
+    table = Table()
+    table.engine = engine = Attended()
+    session_id = await table.start()
+    waiting = asyncio.create_task(table.told("claude_status", sessionId=session_id, waitSeconds=50))
+    await engine.watched()
+    engine.sessions[session_id] = replace(engine.sessions[session_id], state="awaiting_input")
+    engine.append(session_id, "question.opened")
+    await asyncio.wait_for(engine.seen_at_work.wait(), 20)
+    engine.sessions[session_id] = replace(engine.sessions[session_id], state="done")
+    engine.append(session_id, "turn.ended")
+    assert (await asyncio.wait_for(waiting, 20))["status"] == "done"

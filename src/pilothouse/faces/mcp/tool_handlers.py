@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -210,10 +211,17 @@ class ToolHandlers:
         return _outcome(written(status, told, answered_by=by), status)
 
     async def _wait(self, act: Act, caller: CallContext) -> Act:
-        """The act as it is after the wait; with its status, if nothing has happened meanwhile."""
-        assert act.status is not None
-        last = await wait(self._handle, act.status, act.wait_s, caller.progress, after=act.after)
-        return act if last is act.status else replace(act, status=None)
+        """The act with the session as it is after the wait."""
+        ends = time.monotonic() + act.wait_s
+        while True:
+            assert act.status is not None
+            left = max(ends - time.monotonic(), 0)
+            last = await wait(self._handle, act.status, left, caller.progress, after=act.after)
+            if last is act.status:
+                return act
+            act = replace(act, status=await self._seen(act))
+            if not _goes_on(last, act.status) or time.monotonic() >= ends:
+                return act
 
     async def _looked(self, act: Act) -> Act:
         return act if act.status is not None else replace(act, status=await self._seen(act))
@@ -404,6 +412,12 @@ def _act(tool: str, session_id: str, cursor: int, wait_s: float, told: Told | No
 def _is_full(act: Act) -> bool:
     """Whether all there is to know is told."""
     return act.tool == "claude_status" or act.wait_s > 0
+
+
+def _goes_on(last: Status | None, now: Status | None) -> bool:
+    """Whether the session asked something that somebody has answered by now."""
+    asked = last is not None and last.state == "awaiting_input"
+    return asked and now is not None and now.state == "active"
 
 
 def _other_mode(mode: str | None) -> str:
