@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
 import msgspec
@@ -15,6 +13,8 @@ from pilothouse.api.values import LONGEST_WORD
 from pilothouse.errors import KeyReused, UsageError
 from pilothouse.journal.contract import Journal, KeyRow
 from pilothouse.protocol.wire import encode_json
+
+from .keyed_locks import KeyedLocks
 
 __all__ = ["Keys", "Remember"]
 
@@ -29,7 +29,7 @@ class Keys:
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
-        self._in_hand: dict[str, _InHand] = {}
+        self._in_hand = KeyedLocks()
 
     async def once(
         self,
@@ -46,7 +46,7 @@ class Keys:
             raise UsageError(f"a key has 1 to {LONGEST_WORD} characters")
         name = f"{scope}:{key}"
         digest = hashlib.sha256(encode_json(request)).digest()
-        async with self._alone(name):
+        async with self._in_hand.hold(name):
             row = await self._journal.key(name)
             if row is None:
                 return await act(lambda told: [_row(name, digest, told)])
@@ -56,24 +56,6 @@ class Keys:
                 advice="use a new key for a new request",
             )
         return msgspec.structs.replace(msgspec.json.decode(row.result, type=kind), repeated=True)
-
-    @asynccontextmanager
-    async def _alone(self, name: str) -> AsyncGenerator[None]:
-        in_hand = self._in_hand.setdefault(name, _InHand())
-        in_hand.users += 1
-        try:
-            async with in_hand.lock:
-                yield
-        finally:
-            in_hand.users -= 1
-            if not in_hand.users:
-                del self._in_hand[name]
-
-
-class _InHand:
-    def __init__(self) -> None:
-        self.lock = asyncio.Lock()
-        self.users = 0
 
 
 def _row(name: str, digest: bytes, told: msgspec.Struct) -> KeyRow:
