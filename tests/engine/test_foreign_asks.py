@@ -695,11 +695,18 @@ async def test_a_session_is_kept_while_a_guest_waits_in_it(
     assert ((await waiting).response or {})["behavior"] == "allow"
 
 
-async def test_a_question_whose_session_is_no_longer_kept_is_unknown(inn: Housing) -> None:
+async def test_a_question_whose_session_is_no_longer_kept_is_unknown(
+    inn: Housing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def gone(_: str) -> None:
+        return None
+
     it = await inn()
     question = await Guest(it).opened()
     await it.engine.answer(question.id, Allow())
-    del it.engine.sessions[question.session_id]
+    # As in the moment in which the session is removed.
+    monkeypatch.setattr(it.engine.journal, "snapshot", gone)
+    it.engine._recovery._sessions.forget(question.session_id)
     with pytest.raises(UnknownQuestion, match="no longer kept"):
         await it.engine.answer(question.id, Allow())
 

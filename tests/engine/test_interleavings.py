@@ -9,20 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.engine.played import quick_folder, staged
-from tests.support.engine.steps import OFTEN, Play, Steps
-
-NAMES = [name for name in vars(Steps) if not name.startswith("_")]
-WEIGHED = [name for name in NAMES for _ in range(OFTEN.get(name, 1))]
-AT_ONCE, SETTLED = 0, 9
-PLAYS = st.lists(
-    st.tuples(
-        st.sampled_from(WEIGHED),
-        st.integers(0, 59),
-        st.sampled_from([AT_ONCE, AT_ONCE, 1, 2, 5, SETTLED, SETTLED]),
-    ),
-    min_size=16,
-    max_size=32,
-)
+from tests.support.engine.steps import PLAYS, SETTLED, Play
 
 
 async def play(steps: list[tuple[str, int, int]], *, modern: bool, folder: Path) -> None:

@@ -151,4 +151,5 @@ async def test_who_reads_or_watches_is_told_names_without_values(house: OpenEngi
         assert b"hush" not in told
     await it.close()
     await it.open()
+    await it.engine.status(session_id)
     assert it.engine.sessions[session_id].view.options.env == {"BOAT_TOKEN": "hush"}

@@ -348,7 +348,8 @@ async def test_a_file_of_the_first_version_keeps_everything_and_takes_runs(path:
     assert await journal.questions() == [question("q")]
     assert [(line.group, line.usd) for line in await journal.costs("turn")] == [("one/3", 2.0)]
     assert await journal.key("k") == KeyRow(key="k", digest=b"d", result=b"r")
-    assert await journal.sessions() == [Snapshot(session_id="one", upto=2, body=b"view")]
+    assert await journal.sessions() == ["one"]
+    assert await journal.snapshot("one") == Snapshot(session_id="one", upto=2, body=b"view")
     assert await journal.run("run") == RunRow()
     expected = await under_way(journal)
     await journal.aclose()

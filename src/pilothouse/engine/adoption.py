@@ -27,9 +27,9 @@ class Adoption:
         """One of ours; whatever its CLI is."""
         # First of all: a session that was let go of would seem to be somebody else's.
         self._services.recorder.check()
-        session = self._sessions.find(session_id)
+        session = await self._sessions.find(session_id)
         if session is None:
-            raise self._sessions.unknown(session_id)
+            raise await self._sessions.unknown(session_id)
         return session
 
     async def own(self, session_id: str) -> Session:
@@ -41,17 +41,17 @@ class Adoption:
     async def adopted(self, session_id: str) -> Session:
         """One of ours that a CLI of ours may go on with, or one that has a transcript here."""
         self._services.recorder.check()
-        session = self._sessions.find(session_id)
+        session = await self._sessions.find(session_id)
         if session is not None:
             await self._make_ours(session)
             return session
         found = await self._services.history.find(session_id)
         if found is None or found.cwd is None:
-            raise self._sessions.unknown(session_id)
+            raise await self._sessions.unknown(session_id)
         cwd = await self._permitted(found.cwd)
         if session_id in self._sessions.all:
             return self._sessions.all[session_id]
-        session = self._sessions.keep(self._sessions.new(session_id))
+        session = self._sessions.add(self._sessions.new(session_id))
         record = SessionStarted(
             cwd=cwd, origin="adopted", title=found.title, claude_session_id=session_id
         )

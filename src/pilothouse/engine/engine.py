@@ -122,6 +122,7 @@ class SessionEngine:
         sessions = Sessions(services)
         adoption = Adoption(services, sessions)
         self.sessions: dict[str, Session] = sessions.all
+        """Those in memory."""
         self.keys = Keys(journal)
         self._verbs = verbs = SessionVerbs(services, sessions, adoption, self.keys)
         self._asks = asks = ForeignAsks(services, sessions)
@@ -135,7 +136,7 @@ class SessionEngine:
     async def open(
         cls, settings: Settings, *, journal: Journal | None = None, **parts: Any
     ) -> Self:
-        """Open the journal, restore every session, and note what ended while no engine ran."""
+        """Open the journal, restore what is at work, and note what ended while no engine ran."""
         if journal is None:
             make_private(settings.state_dir)
             journal = await SqliteJournal.open(settings.state_dir / "journal.db")
@@ -144,7 +145,7 @@ class SessionEngine:
         return engine
 
     async def recover(self) -> None:
-        """Restore every session, and note what ended while no engine ran."""
+        """Restore every session at work, and note what ended while no engine ran."""
         await self._recovery.open()
 
     async def aclose(self) -> None:

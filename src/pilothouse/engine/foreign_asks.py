@@ -118,7 +118,7 @@ class ForeignAsks:
     async def _answered_in_time(self, request: Ask) -> Asked:
         found = await self._find(request) or await self._arrive(request)
         if isinstance(found, Question):
-            self._note(self._sessions.all.get(found.session_id))
+            self._note(found.session_id)
             return self._told(found)
         await self._wait(found, min(max(request.wait_s, 0.0), LONGEST_WAIT))
         if found.failed is not None:
@@ -141,7 +141,7 @@ class ForeignAsks:
 
     async def _find(self, request: Ask) -> OpenAsk | Question | None:
         """The open ask that this one repeats, or its question as it was settled."""
-        session = self._sessions.find(request.session_id)
+        session = await self._sessions.find(request.session_id)
         name = request.session_id if session is None else session.session_id
         own_id = question_id(name, request.tool_use_id)
         ask = self._open.get(own_id)
@@ -161,9 +161,9 @@ class ForeignAsks:
         cwd = await asyncio.to_thread(permitted_directory, request.cwd, roots)
         # Two that ask the same at once must find one question.
         async with self._arriving:
-            return await self._find(request) or self._begin(request, cwd)
+            return await self._find(request) or await self._begin(request, cwd)
 
-    def _begin(self, request: Ask, cwd: str) -> OpenAsk:
+    async def _begin(self, request: Ask, cwd: str) -> OpenAsk:
         if self._services.is_closing:
             raise ServerError(ENDING)
         if len(self._open) >= MOST_ASKS:
@@ -171,7 +171,7 @@ class ForeignAsks:
                 f"{len(self._open)} questions of CLIs that are not the engine's are open",
                 advice="answer some of them, or end the CLIs that ask",
             )
-        session = self._sessions.find(request.session_id) or self._new_session(request, cwd)
+        session = await self._sessions.find(request.session_id) or self._new_session(request, cwd)
         if session.cli.is_held:
             # It asks us over its own line. Whoever asks in its name is somebody else: a person
             # would be shown, as the session's, a question that the session does not wait for.
@@ -185,7 +185,7 @@ class ForeignAsks:
         return self._pose(session, name, as_request(use, asked), cwd=cwd, label=request.label)
 
     def _new_session(self, request: Ask, cwd: str) -> Session:
-        session = self._sessions.keep(self._sessions.new(request.session_id))
+        session = self._sessions.add(self._sessions.new(request.session_id))
         # Committed with its question, or before it.
         session.write(SessionStarted(cwd=cwd, label=request.label, origin="foreign"))
         return session
@@ -255,7 +255,7 @@ class ForeignAsks:
             await ask.shown.wait()
         finally:
             ask.waiting -= 1
-            self._note(ask.session)
+            self._note(ask.session.session_id)
             if not ask.waiting and not ask.task.done():
                 self._start_lease(ask)
 
@@ -267,10 +267,11 @@ class ForeignAsks:
             ask.task.cancel()
         await posted.committed
 
-    def _note(self, session: Session | None) -> None:
+    def _note(self, session_id: str) -> None:
         # Whoever asks beside a CLI of ours is none.
-        if session is not None and not session.cli.is_held:
-            self._services.foreign.note(session.session_id)
+        session = self._sessions.all.get(session_id)
+        if session is None or not session.cli.is_held:
+            self._services.foreign.note(session_id)
 
     def _handler_of(self, session: Session) -> AskHandler:
         handler = self._handlers.get(session.session_id)

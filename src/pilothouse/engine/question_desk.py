@@ -53,12 +53,16 @@ class QuestionDesk:
         services = self._services
         services.recorder.check()
         question = await services.journal.question(question_id)
-        if question is None or question.decidable:
-            for session in self._sessions.all.values():
-                held = session.view.questions.get(question_id)
-                if held is not None:
-                    return held, session
-            # Settled a moment ago, perhaps: what it came to is not committed yet.
+        if question is None:
+            # Asked a moment ago, perhaps: it is not committed yet.
+            await services.recorder.kept()
+            question = await services.journal.question(question_id)
+        if question is not None and question.decidable:
+            session = self._sessions.all.get(question.session_id)
+            held = None if session is None else session.view.questions.get(question_id)
+            if held is not None:
+                return held, session
+            # Settled a moment ago: what it came to is not committed yet.
             await services.recorder.kept()
             question = await services.journal.question(question_id)
         if question is None:
@@ -96,8 +100,10 @@ class QuestionDesk:
         )
 
     def _decidable(self, session_id: str | None) -> list[Question]:
-        sessions = self._sessions.all.items()
-        views = [each.view for name, each in sessions if session_id in (None, name)]
+        # Whatever has a question is in memory.
+        sessions = self._sessions.all
+        chosen = sessions if session_id is None else sessions.keys() & {session_id}
+        views = [sessions[name].view for name in chosen]
         every = [question for view in views for question in view.questions.values()]
         return sorted(every, key=_place)
 
@@ -117,7 +123,7 @@ class QuestionDesk:
     async def _answer(self, question_id: str, answer: Answer, by: str) -> Answered:
         question, session = await self.find(question_id)
         if session is None:
-            return self._settled_before(question, answer)
+            return await self._settled_before(question, answer)
         check(question, answer, bypass_allowed=self._services.gate.allowed)
         if isinstance(answer, ClearContext):
             return await self._clear_context(session, question, answer, by)
@@ -128,8 +134,8 @@ class QuestionDesk:
             return await self.answer(question_id, answer, by=by)
         return await self._decide(session, question, answer, by)
 
-    def _settled_before(self, question: Question, answer: Answer) -> Answered:
-        session = self._sessions.all.get(question.session_id)
+    async def _settled_before(self, question: Question, answer: Answer) -> Answered:
+        session = await self._sessions.get(question.session_id)
         if session is None:
             raise UnknownQuestion(
                 f"the session of question {question.id} is no longer kept",

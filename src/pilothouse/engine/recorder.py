@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from typing import Any, cast
 
+from pilothouse.api.codec import encode_strictly
 from pilothouse.api.questions import Question
 from pilothouse.api.records import (
     CLI,
@@ -31,6 +32,7 @@ from pilothouse.journal.contract import (
     KeyRow,
     Posted,
     ReceivedRow,
+    SessionRow,
 )
 from pilothouse.protocol import LineRejected, Message, StreamEvent
 from pilothouse.protocol.strict import are_strict, is_strict, strict
@@ -53,6 +55,8 @@ class Recorder:
     def __init__(self, journal: Journal, *, clock: Callable[[], int] = now_ms) -> None:
         self._journal = journal
         self.clock = clock
+        self._at_work: dict[str, str] = {}
+        """Sessions whose row says that they are at work, and with which conversation."""
 
     def write(
         self,
@@ -85,7 +89,14 @@ class Recorder:
             row = _question_after(view, record, at)
             questions += [] if row is None else [row]
             view.apply_record(number, at, record)
-        changes = Changes(questions=questions, keys=keys, ended_runs=ended_runs, received=received)
+        views = {view.session_id: view for view, _ in pairs}
+        changes = Changes(
+            questions=questions,
+            keys=keys,
+            ended_runs=ended_runs,
+            received=received,
+            sessions=self._rows(views.values()),
+        )
         return self._journal.post(drafts, changes)
 
     def lines(
@@ -152,10 +163,28 @@ class Recorder:
     def _sums(
         self, view: View, turns: Sequence[Turn], at: int, received: Sequence[ReceivedRow]
     ) -> Changes | None:
-        if not turns and not received:
+        rows = self._rows([view])
+        if not turns and not received and not rows:
             return None
         costs = [_cost(view, turn, at) for turn in turns if turn.result is not None]
-        return Changes(costs=costs, received=received)
+        return Changes(costs=costs, received=received, sessions=rows)
+
+    def mark(self, views: Iterable[View]) -> Posted:
+        """Note how sessions are found, which the journal has not got yet."""
+        return self._journal.post([], Changes(sessions=self._rows(views)))
+
+    def _rows(self, views: Iterable[View]) -> list[SessionRow]:
+        """What the journal must note of sessions as they are now, in the transaction of that."""
+        rows: list[SessionRow] = []
+        for view in views:
+            name, conversation = view.session_id, view.claude_session_id
+            if not view.is_at_work:
+                self._at_work.pop(name, None)
+                rows.append(_resting(view))
+            elif self._at_work.get(name) != conversation:
+                self._at_work[name] = conversation
+                rows.append(SessionRow(session_id=name, at_work=True, conversation=conversation))
+        return rows
 
 
 PIECES_ALONE: set[type[Any]] = {StreamEvent}
@@ -215,6 +244,18 @@ def _cost(view: View, turn: Turn, at: int) -> CostRow:
         day=day_of(at),
         usd=turn.cost_usd,
         tokens=record_of(turn).tokens,
+    )
+
+
+def _resting(view: View) -> SessionRow:
+    return SessionRow(
+        session_id=view.session_id,
+        at_work=False,
+        conversation=view.claude_session_id,
+        updated_at=view.updated_at,
+        cwd=view.cwd,
+        state=view.state,
+        summary=encode_strictly(view.listed()),
     )
 
 

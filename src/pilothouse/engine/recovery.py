@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from typing import Final
 
 from pilothouse.errors import PilothouseError, Refused
-from pilothouse.journal.contract import Snapshot
 
 from .foreign_asks import ForeignAsks
 from .services import Services
 from .session import Session
 from .sessions import Sessions
-from .view import View
 
 __all__ = ["Recovery"]
 
 log = logging.getLogger("pilothouse")
 
-PAGE: Final = 1000
-"""Entries that are read at once."""
 DAY_MS: Final = 24 * 60 * 60 * 1000
-RETENTION_EVERY_S: Final = 60 * 60.0
-"""Seconds between two looks for what is no longer to be kept."""
+MARKED_AT_ONCE: Final = 1000
+REST_EVERY_S: Final = 60.0
+"""Seconds after which a session at rest that nobody touches is let go of."""
+RETENTION_EVERY: Final = 60
+"""After so many of those, what is no longer to be kept is removed."""
 
 
 class Recovery:
@@ -40,38 +40,42 @@ class Recovery:
     # At the beginning
 
     async def open(self) -> None:
-        """Restore every session, and note what ended while no engine ran."""
+        """Restore every session at work, and note what ended while no engine ran.
+
+        The others are restored when somebody touches them. See `SessionRow`.
+        """
         services = self._services
         await services.spending.restore(services.journal)
-        for snapshot in await services.journal.sessions():
-            session = self._sessions.keep(self._sessions.restored(await self._folded(snapshot)))
-            lost = await self._taken_up(session)
-            if lost:
-                session.cli.lost(lost)
-            self._asks.restore(session)
+        resting: list[Session] = []
+        for session_id in await services.journal.sessions(at_work=True):
+            session = await self._sessions.get(session_id)
+            if session is not None and not await self._go_on(session):
+                resting.append(session)
+            if len(resting) == MARKED_AT_ONCE:
+                await self._mark(resting)
+        await self._mark(resting)
         services.routes.tidy({each.view.run for each in self._sessions.all.values()})
-        self._finish_plans()
+        await self._finish_plans()
         self._tasks = [
-            services.tasks.spawn(self._retain_regularly()),
+            services.tasks.spawn(self._tidy_regularly()),
             services.tasks.spawn(self._watch_journal()),
         ]
 
-    async def _folded(self, snapshot: Snapshot) -> View:
-        """What is known of a session: its snapshot, and what came after it."""
-        try:
-            view = View.restore(snapshot)
-        except ValueError:
-            view = View(session_id=snapshot.session_id)
-        cursor = view.last_seq
-        while True:
-            batch = await self._services.journal.read(
-                cursor, session_id=view.session_id, limit=PAGE, partials=False
-            )
-            for event in batch.events:
-                view.apply(event.seq, event.kind, event.at, bytes(event.body))
-            if not batch.events:
-                return view
-            cursor = batch.events[-1].seq
+    async def _go_on(self, session: Session) -> bool:
+        """Take up or end what a session was at; whether there was anything."""
+        lost = await self._taken_up(session)
+        if lost:
+            session.cli.lost(lost)
+        self._asks.restore(session)
+        return bool(lost) or self._sessions.is_at_work(session)
+
+    async def _mark(self, resting: list[Session]) -> None:
+        """Mark what rests in the journal of an older version, which did not, and let go of it."""
+        if resting:
+            await self._services.recorder.mark([each.view for each in resting]).committed
+            for each in resting:
+                self._sessions.let_go(each)
+            resting.clear()
 
     async def _taken_up(self, session: Session) -> str:
         """Why a session has lost its CLI; empty if it rests, or its CLI goes on."""
@@ -87,14 +91,14 @@ class Recovery:
             return f"the server came back and could not go on with it: {error}"
         return "" if goes_on else "its relay was gone when the server came back"
 
-    def _finish_plans(self) -> None:
+    async def _finish_plans(self) -> None:
         """Make up for what was cut off after a plan was handed to a new session."""
-        sessions = self._sessions.all
-        for session in list(sessions.values()):
-            successor = sessions.get(session.view.successor or "")
-            if successor is None or successor.view.run_seq or not successor.view.queued:
+        for successor in list(self._sessions.all.values()):
+            view = successor.view
+            if view.parent is None or view.run_seq or not view.queued or successor.has_cli:
                 continue
-            if not successor.has_cli:
+            session = await self._sessions.get(view.parent)
+            if session is not None and session.view.successor == view.session_id:
                 self._services.tasks.spawn(_hand_over(session, successor))
 
     # While it runs
@@ -105,23 +109,21 @@ class Recovery:
         days = services.settings.retention_days
         if not days:
             return 0
-        at_work = [name for name, each in sessions.items() if self._is_at_work(each)]
+        at_work = [name for name, each in sessions.items() if self._sessions.is_at_work(each)]
         before = services.recorder.clock() - days * DAY_MS
         removed = await services.journal.retain(before=before, keep=at_work)
-        kept = {snapshot.session_id for snapshot in await services.journal.sessions()}
-        for name in [name for name in sessions if name not in kept]:
-            if not self._is_at_work(sessions[name]):
-                del sessions[name]
+        for name in list(sessions):
+            is_gone = await services.journal.snapshot(name) is None
+            if is_gone and name in sessions and not self._sessions.is_at_work(sessions[name]):
+                self._sessions.forget(name)
         return removed
 
-    def _is_at_work(self, session: Session) -> bool:
-        """Whether anything of a session is yet to come, perhaps for a foreign CLI."""
-        return session.is_at_work or session.session_id in self._services.foreign.waiting
-
-    async def _retain_regularly(self) -> None:
-        while True:
-            await self.retain()
-            await asyncio.sleep(RETENTION_EVERY_S)
+    async def _tidy_regularly(self) -> None:
+        for minute in itertools.count():
+            if minute % RETENTION_EVERY == 0:
+                await self.retain()
+            await asyncio.sleep(REST_EVERY_S)
+            self._sessions.let_rest()
 
     async def _watch_journal(self) -> None:
         """Let go of every CLI once nothing can be kept: those behind relays wait for a server that

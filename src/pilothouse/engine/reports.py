@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import suppress
 from typing import Final, Literal, TypeVar
 
 from msgspec.structs import replace
@@ -15,12 +16,13 @@ from pilothouse.api.redaction import tellable
 from pilothouse.api.results import CostReport, DryRun, Health, PolicyReport
 from pilothouse.api.statuses import Listing, Status, ToolRun
 from pilothouse.api.values import JsonObject
+from pilothouse.errors import JournalError
 
 from .adoption import Adoption
 from .output import EndedTools, lines_of
 from .policy import dry_run
 from .services import Services
-from .session_list import merged
+from .session_list import SessionList
 from .sessions import Sessions
 
 __all__ = ["Reports"]
@@ -41,6 +43,7 @@ class Reports:
         self._services = services
         self._sessions = sessions
         self._adoption = adoption
+        self._list = SessionList(services, sessions)
         self._started_at = services.recorder.clock()
 
     async def status(
@@ -95,11 +98,8 @@ class Reports:
     ) -> Listing:
         """Every session, ours and those on disk, the most recent first."""
         self._services.recorder.check()
-        ours = [each.view for each in self._sessions.all.values() if each.has_cli or not live]
-        if live:
-            return merged(ours, None, cwd=cwd, limit=limit, offset=offset)
-        page = await self._services.history.list(cwd=cwd, limit=offset + limit + len(ours))
-        return merged(ours, page, cwd=cwd, limit=limit, offset=offset)
+        page = self._list.live if live else self._list.page
+        return await page(cwd=cwd, limit=limit, offset=offset)
 
     async def read(
         self, after: int = 0, *, session_id: str | None = None, limit: int = 500
@@ -171,20 +171,24 @@ class Reports:
 
     async def health(self) -> Health:
         """Whether it can do its work."""
-        views = [each.view for each in self._sessions.all.values()]
+        views = {name: each.view for name, each in self._sessions.all.items()}
+        states = Counter(view.state for view in views.values())
+        # What rests cannot be counted where the journal cannot be read.
+        with suppress(JournalError):
+            states.update((await self._services.journal.resting(besides=views)).states)
         failed = self._services.journal.failed
         return Health(
             ok=failed is None,
             version=__version__,
             live=sum(each.has_cli for each in self._sessions.all.values()),
-            sessions=len(views),
-            questions=sum(len(view.open_questions) for view in views),
+            sessions=states.total(),
+            questions=sum(len(view.open_questions) for view in views.values()),
             cursor=self._services.journal.last,
             simulated=self._services.simulated,
             started_at=self._started_at,
             problem=None if failed is None else str(failed),
             lack=self._services.lack,
-            states=dict(Counter(view.state for view in views)),
+            states=dict(states),
         )
 
     async def _once_kept(self, told: T) -> T:

@@ -91,8 +91,7 @@ class Session:
     @property
     def is_at_work(self) -> bool:
         """Whether anything of it is yet to come: a CLI's end, an answer, a queued message."""
-        view = self.view
-        return self.cli.is_held or view.busy or bool(view.questions) or bool(view.queued)
+        return self.cli.is_held or self.view.is_at_work
 
     @property
     def is_idle(self) -> bool:

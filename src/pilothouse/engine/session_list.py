@@ -2,43 +2,67 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Sequence
+import sys
+from collections.abc import Collection, Iterable
+
+import msgspec
 
 from pilothouse.api.statuses import Listed, Listing
 from pilothouse.history import Found, HistoryPage
 
-from .view import View
+from .services import Services
+from .sessions import Sessions
 
-__all__ = ["merged"]
+__all__ = ["SessionList", "resolved"]
 
-
-def merged(
-    views: Sequence[View],
-    page: HistoryPage | None,
-    *,
-    cwd: str | None,
-    limit: int,
-    offset: int,
-) -> Listing:
-    """The most recent first. A session of ours stands for its transcript, whatever that is called.
-
-    `page` must have as many of the newest on disk as could be among those asked for.
-    """
-    wanted = None if cwd is None else _resolved(cwd)
-    ours = [view.listed() for view in views if wanted is None or view.cwd == wanted]
-    known = {view.claude_session_id for view in views} | {view.session_id for view in views}
-    found = [] if page is None else [each for each in page.found if each.session_id not in known]
-    every = sorted([*ours, *map(_listed, found)], key=lambda each: -each.updated_at)
-    on_disk = 0 if page is None else page.total - (len(page.found) - len(found))
-    return Listing(
-        sessions=every[offset : offset + limit],
-        unreadable=[] if page is None else list(page.unreadable),
-        total=len(ours) + on_disk,
-    )
+_listed = msgspec.json.Decoder(Listed)
 
 
-def _resolved(path: str) -> str:
+class SessionList:
+    """Lists sessions, the most recent first, without restoring those that rest."""
+
+    def __init__(self, services: Services, sessions: Sessions) -> None:
+        self._services = services
+        self._sessions = sessions
+
+    async def live(self, *, cwd: str | None, limit: int, offset: int) -> Listing:
+        """A page of those that have a CLI."""
+        wanted = await _place(cwd)
+        live = [each.view for each in self._sessions.all.values() if each.has_cli]
+        ours = [view.listed() for view in live if wanted in (None, view.cwd)]
+        return Listing(sessions=_page(ours, limit, offset), total=len(ours))
+
+    async def page(self, *, cwd: str | None, limit: int, offset: int) -> Listing:
+        """A page of all of them. A session of ours stands for its transcript, whatever that is
+        called."""
+        journal, wanted = self._services.journal, await _place(cwd)
+        on_disk = await self._services.history.list(cwd=cwd, limit=sys.maxsize)
+        owned = await journal.owned([each.session_id for each in on_disk.found])
+        views = [each.view for each in self._sessions.all.values()]
+        ours = [view.listed() for view in views if wanted in (None, view.cwd)]
+        known = owned.union(
+            (view.session_id for view in views), (view.claude_session_id for view in views)
+        )
+        resting = await journal.resting(
+            cwd=wanted, limit=offset + limit, besides=[view.session_id for view in views]
+        )
+        others = await asyncio.to_thread(_others, on_disk, known)
+        newest = others[: offset + limit]
+        every = [*ours, *map(_listed.decode, resting.summaries), *map(_of_transcript, newest)]
+        return Listing(
+            sessions=_page(every, limit, offset),
+            unreadable=list(on_disk.unreadable),
+            total=len(ours) + resting.total + len(others),
+        )
+
+
+async def _place(cwd: str | None) -> str | None:
+    return None if cwd is None else await asyncio.to_thread(resolved, cwd)
+
+
+def resolved(path: str) -> str:
     """The path without links. One that no file system can have is nobody's, and stays as it is."""
     try:
         return os.path.realpath(path)
@@ -46,7 +70,16 @@ def _resolved(path: str) -> str:
         return path
 
 
-def _listed(found: Found) -> Listed:
+def _others(on_disk: HistoryPage, known: Collection[str]) -> list[Found]:
+    return [each for each in on_disk.found if each.session_id not in known]
+
+
+def _page(every: Iterable[Listed], limit: int, offset: int) -> list[Listed]:
+    newest_first = sorted(every, key=lambda each: (-each.updated_at, each.session_id))
+    return newest_first[offset : offset + limit]
+
+
+def _of_transcript(found: Found) -> Listed:
     return Listed(
         session_id=found.session_id,
         cwd=found.cwd,

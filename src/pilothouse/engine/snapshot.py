@@ -140,6 +140,11 @@ class Facts(Struct, omit_defaults=True):
         return self.followed is None or self.followed.is_resting
 
     @property
+    def is_at_work(self) -> bool:
+        """Whether anything of it is yet to come: a CLI's end, an answer, a queued message."""
+        return self.live or bool(self.queued) or bool(self.questions)
+
+    @property
     def open_questions(self) -> list[Question]:
         return [each for each in self.questions.values() if each.state == "open"]
 

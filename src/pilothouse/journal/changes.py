@@ -1,4 +1,4 @@
-"""The rows that go with entries: questions, costs, idempotency keys and snapshots."""
+"""The rows that go with entries: questions, costs, idempotency keys, snapshots and sessions."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from pilothouse.api.values import MAX_WHOLE
 from pilothouse.protocol.strict import clean_text
 
 from .contract import Changes, CostRow
+from .session_rows import write_sessions
 
 __all__ = ["write_changes"]
 
@@ -24,8 +25,9 @@ def write_changes(
     number: Callable[[str], int],
 ) -> None:
     """Write them within the transaction of their entries; `number` gives a session's key."""
-    if not (changes.questions or changes.costs or changes.keys or changes.snapshots):
-        # Most posts only say how far a run has come; four statements for nothing are not free.
+    kinds = (changes.questions, changes.costs, changes.keys, changes.snapshots, changes.sessions)
+    if not any(kinds):
+        # Most posts only say how far a run has come; statements for nothing are not free.
         return
     opened, last = (events[0].seq, events[-1].seq) if events else (0, 0)
     db.executemany(
@@ -53,6 +55,7 @@ def write_changes(
         " SET upto = excluded.upto, body = excluded.body WHERE excluded.upto >= upto",
         [(number(row.session_id), row.upto, row.body) for row in changes.snapshots],
     )
+    write_sessions(db, changes.sessions, number)
 
 
 def _sums(cost: CostRow) -> Iterable[float]:

@@ -28,8 +28,10 @@ __all__ = [
     "KeyRow",
     "Posted",
     "ReceivedRow",
+    "RestingPage",
     "RunRow",
     "SendingRow",
+    "SessionRow",
     "Snapshot",
     "TakenRow",
 ]
@@ -86,6 +88,31 @@ class Snapshot(Struct, frozen=True, kw_only=True):
     body: bytes
 
 
+class SessionRow(Struct, frozen=True, kw_only=True):
+    """How a session is found, and whether an engine that opens the journal must restore it."""
+
+    session_id: str
+    at_work: bool
+    conversation: str
+    """The id of its conversation at the CLI."""
+    updated_at: int = 0
+    cwd: str = ""
+    state: str = ""
+    summary: bytes | None = None
+    """Its line of a list, as JSON; with the three above, of a session that rests."""
+
+
+class RestingPage(Struct, frozen=True, kw_only=True):
+    """The newest of some sessions, and how many of them are in which state."""
+
+    summaries: list[bytes]
+    states: dict[str, int]
+
+    @property
+    def total(self) -> int:
+        return sum(self.states.values())
+
+
 class ReceivedRow(NamedTuple):
     """How far the lines of a run's CLI have come; it replaces the row before it."""
 
@@ -140,6 +167,7 @@ class Changes(Struct, frozen=True, kw_only=True):
     costs: Sequence[CostRow] = ()
     keys: Sequence[KeyRow] = ()
     snapshots: Sequence[Snapshot] = ()
+    sessions: Sequence[SessionRow] = ()
 
 
 class Journal(Protocol):
@@ -202,8 +230,36 @@ class Journal(Protocol):
         """Return once an entry after the cursor is committed, of this session or of any."""
         ...
 
-    async def sessions(self) -> list[Snapshot]:
-        """Every session there is, with its newest snapshot (`upto` 0 and no body: none)."""
+    async def sessions(self, *, at_work: bool = False) -> list[str]:
+        """The ids of every session, or of every one at work, in the order they were begun.
+
+        A session is at work until its row says that it rests.
+        """
+        ...
+
+    async def snapshot(self, session_id: str) -> Snapshot | None:
+        """A session's newest snapshot (`upto` 0 and no body: none was taken); None: no session."""
+        ...
+
+    async def holder(self, conversation: str) -> str | None:
+        """The session that has this conversation, as its row says."""
+        ...
+
+    async def owned(self, names: Collection[str]) -> set[str]:
+        """Those names that are a session's or a conversation's, as the rows say."""
+        ...
+
+    async def near(self, session_id: str) -> list[str]:
+        """Some ids of sessions that begin like this one."""
+        ...
+
+    async def resting(
+        self, *, cwd: str | None = None, limit: int = 0, besides: Collection[str] = ()
+    ) -> RestingPage:
+        """The newest sessions, as their rows were when they last came to rest.
+
+        `besides` names sessions that the caller knows better, and that are left out.
+        """
         ...
 
     async def questions(

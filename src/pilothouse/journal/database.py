@@ -1,6 +1,6 @@
 """The journal's rows in one SQLite file, or in memory.
 
-All SQL of the project stands here and in `changes`, `runs` and `schema`.
+All SQL of the project stands here and in `changes`, `runs`, `schema` and `session_rows`.
 
 Many rows go in with one statement, and a page of entries comes out as one row: Python's sqlite3
 lets go of the interpreter at every step of a statement, and beside a busy event loop each step
@@ -30,11 +30,11 @@ from pilothouse.api.statuses import Tokens
 from pilothouse.api.values import MAX_WHOLE
 from pilothouse.client.turns import MAX_COST_USD
 from pilothouse.errors import JournalError
-from pilothouse.protocol.strict import is_strict, strict
+from pilothouse.protocol.strict import clean_text, is_strict, strict
 
 from . import files
 from .changes import write_changes
-from .contract import MAX_BATCH_BYTES, KeyRow, RunRow, Snapshot
+from .contract import MAX_BATCH_BYTES, KeyRow, RestingPage, RunRow, Snapshot
 from .kinds import LINES, NUMBERS, ODD, PARTIALS, stored_event
 from .runs import read_run, remove_runs, write_runs
 from .schema import (
@@ -51,6 +51,15 @@ from .schema import (
     scalar,
     transaction,
 )
+from .session_rows import (
+    forget_session,
+    holder_of,
+    names_near,
+    owned_among,
+    read_snapshot,
+    resting_page,
+    session_names,
+)
 from .writer import Post, Removed
 
 __all__ = ["Database", "prepared"]
@@ -65,6 +74,10 @@ MAX_PAGE_BYTES: Final = 8 << 20
 """What the bodies of a page that is read back may have together."""
 FREED_PAGES: Final = 32
 """Pages that one step gives back to the disk; SQLite makes a row of each."""
+
+MOST_NUMBERS: Final = 10_000
+"""Keys of sessions that are remembered; of others they are looked up."""
+KEY_OF: Final = "SELECT key FROM sessions WHERE id = ?"
 
 _question: Final = msgspec.json.Decoder(Question)
 
@@ -84,11 +97,9 @@ class Database:
         self._write_lock = self._read_lock = threading.Lock()
         self._reading = self._db
         self._numbers: dict[str, int] = {}
-        self._names: dict[int, str] = {}
         self._lost: list[Gap] = []
         self._lock: int | None = None
         self.highest = 0
-        self.newest: dict[str, int] = {}
 
     def close(self) -> None:
         """Close both connections; the last one folds the write-ahead log into the file."""
@@ -118,16 +129,11 @@ class Database:
         self._lock = lock
 
     def look(self) -> None:
-        """Learn the highest number ever used, the sessions, and the newest entry of each."""
+        """Learn the highest number ever used, and which were lost."""
         self.highest = scalar(
             self._db,
             "SELECT max((SELECT seq FROM highest), (SELECT ifnull(max(seq), 0) FROM events))",
         )
-        for key, name, seq in self._db.execute(
-            "SELECT key, id, (SELECT max(seq) FROM events WHERE session = key) FROM sessions"
-        ):
-            self._numbers[name], self._names[key] = key, name
-            self.newest[name] = seq or 0
         self._lost = [
             Gap(first=first, last=last, count=0, reason="damage")
             for first, last in self._db.execute("SELECT first, last FROM gaps WHERE session = 0")
@@ -160,22 +166,27 @@ class Database:
             self._db.execute(insert_events(len(part)), values)
 
     def _number(self, name: str) -> int:
-        known = self._numbers.get(name)
-        if known is not None:
-            return known
-        key = self._db.execute("INSERT INTO sessions (id) VALUES (?)", (name,)).lastrowid
-        assert key is not None
-        self._numbers[name], self._names[key] = key, name
+        """The key of a session, within a transaction; one that is new gets a row."""
+        key = self._numbers.get(name) or scalar(self._db, KEY_OF, name)
+        if key is None:
+            key = self._db.execute("INSERT INTO sessions (id) VALUES (?)", (name,)).lastrowid
+            assert key is not None
+        return self._remember(name, key)
+
+    def _remember(self, name: str, key: int) -> int:
+        if len(self._numbers) >= MOST_NUMBERS:
+            self._numbers.clear()
+        self._numbers[name] = key
         return key
 
     # Removing
 
     def prune(self, session_id: str, first: int, last: int) -> Iterator[Removed]:
         """Remove a turn's partials, a chunk at each step."""
-        key = self._numbers.get(session_id, -1)
         while True:
             with transaction(self._db, self._write_lock):
-                removed = self._remove(key, first, last, "partials")
+                key = scalar(self._db, KEY_OF, session_id) or -1
+                removed = self._remove(key, session_id, first, last, "partials")
             if not removed.seqs:
                 return
             yield removed
@@ -185,13 +196,11 @@ class Database:
         with transaction(self._db, self._write_lock):
             self._db.execute("DELETE FROM keys WHERE at < ?", (before,))
             resting = self._db.execute(
-                "SELECT key, id FROM sessions WHERE"
-                " (SELECT at FROM events WHERE session = key ORDER BY seq DESC LIMIT 1) < ?",
-                (before,),
+                "SELECT key, id FROM sessions WHERE updated_at < ?", (before,)
             ).fetchall()
         for key, name in resting:
             if name not in keep:
-                yield from self._retire(key, before)
+                yield from self._retire(key, name, before)
         if resting:
             yield from self._shrink()
 
@@ -209,17 +218,18 @@ class Database:
                 self._db.executescript(f"PRAGMA incremental_vacuum({FREED_PAGES})")
             yield Removed("", [], [])
 
-    def _retire(self, key: int, before: int) -> Iterator[Removed]:
+    def _retire(self, key: int, name: str, before: int) -> Iterator[Removed]:
         """One session. What happens to it between two steps ends its removal."""
         while True:
             with transaction(self._db, self._write_lock):
                 if not self._rests(key, before):
                     return
-                removed = self._remove(key, 0, 1 << 62, "retention")
+                removed = self._remove(key, name, 0, 1 << 62, "retention")
                 if scalar(self._db, "SELECT 1 FROM events WHERE session = ? LIMIT 1", key) is None:
                     self._db.execute("DELETE FROM snapshots WHERE session = ?", (key,))
                     self._db.execute("DELETE FROM questions WHERE session = ?", (key,))
                     remove_runs(self._db, key)
+                    forget_session(self._db, key)
             yield removed
 
     def _rests(self, key: int, before: int) -> bool:
@@ -230,7 +240,12 @@ class Database:
         return at is not None and at < before and not scalar(self._db, asked, key)
 
     def _remove(
-        self, key: int, first: int, last: int, reason: Literal["partials", "retention"]
+        self,
+        key: int,
+        name: str,
+        first: int,
+        last: int,
+        reason: Literal["partials", "retention"],
     ) -> Removed:
         only = f"AND kind IN {PARTIALS}" if reason == "partials" else ""
         chosen = f"FROM events WHERE session = ? AND seq BETWEEN ? AND ? {only}"
@@ -248,7 +263,7 @@ class Database:
                 "INSERT INTO gaps VALUES (?, ?, ?, ?, ?)",
                 [(key, gap.first, gap.last, gap.count, gap.reason) for gap in gaps],
             )
-        return Removed(self._names.get(key, ""), seqs, gaps)
+        return Removed(name, seqs, gaps)
 
     # Reading
 
@@ -256,7 +271,8 @@ class Database:
         self, after: int, upto: int, session_id: str | None, limit: int, *, partials: bool
     ) -> Batch:
         """Entries after a cursor and the gaps among them, as of one moment."""
-        where, values = self._where(session_id, partials=partials)
+        key = self._known(session_id)
+        where, values = _where(key, partials=partials)
         with transaction(self._reading, self._read_lock, "DEFERRED"):
             events, whole = self._events(
                 f"{where} AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?",
@@ -268,12 +284,13 @@ class Database:
             return Batch(
                 events=events,
                 cursor=cursor,
-                gaps=self._gaps_between(after, cursor, session_id, partials=partials),
+                gaps=self._gaps_between(after, cursor, key, partials=partials),
             )
 
     def page_back(self, upto: int, session_id: str, limit: int, *, partials: bool) -> Batch:
         """The last entries up to a number and the gaps among them, as of one moment."""
-        where, values = self._where(session_id, partials=partials)
+        key = self._known(session_id)
+        where, values = _where(key, partials=partials)
         with transaction(self._reading, self._read_lock, "DEFERRED"):
             events, whole = self._events(
                 f"{where} AND seq <= ? ORDER BY seq DESC LIMIT ?",
@@ -286,27 +303,30 @@ class Database:
             return Batch(
                 events=events,
                 cursor=upto,
-                gaps=self._gaps_between(after, upto, session_id, partials=partials),
+                gaps=self._gaps_between(after, upto, key, partials=partials),
             )
 
     def lines_with(self, after: int, session_id: str, words: Sequence[bytes]) -> list[bytes]:
         """The CLI's lines after a number that have one of these words in them."""
+        key = self._known(session_id)
         told = " OR ".join(["instr(body, ?) > 0"] * len(words))
         with transaction(self._reading, self._read_lock, "DEFERRED"):
             rows = self._reading.execute(
                 f"SELECT body FROM events WHERE session = ? AND seq > ? AND kind IN {LINES}"
                 f" AND ({told}) ORDER BY seq",
-                (self._known(session_id), after, *words),
+                (key, after, *words),
             )
             return [bytes(body) for (body,) in rows]
 
     def _known(self, session_id: str | None) -> int | None:
-        return None if session_id is None else self._numbers.get(session_id, -1)
-
-    def _where(self, session_id: str | None, *, partials: bool) -> tuple[str, list[Any]]:
-        where, values = given({"session = ?": self._known(session_id)})
-        whole = "" if partials else f" AND kind NOT IN {PARTIALS}"
-        return f"FROM events WHERE {where}{whole}", values
+        if session_id is None:
+            return None
+        key = self._numbers.get(session_id)
+        if key is None:
+            # A caller may name anything, also what is no text.
+            rows = self._rows(KEY_OF, clean_text(session_id))
+            return self._remember(session_id, rows[0][0]) if rows else -1
+        return key
 
     def _events(self, chosen: str, values: tuple[Any, ...], most: int) -> tuple[list[Event], bool]:
         """The entries with up to `most` bytes of bodies, and whether these are all."""
@@ -321,11 +341,16 @@ class Database:
         seqs, keys, kinds, ats, sizes = ([int(n) for n in part.split(",")] for part in listed)
         count = _fitting(sizes, most)
         bodies = self._bodies(chosen, values, sizes[:count])
+        names = self._names(set(keys))
         events = [
-            stored_event(seq, self._names[key], kind, at, body)
+            stored_event(seq, names[key], kind, at, body)
             for seq, key, kind, at, body in zip(seqs, keys, kinds, ats, bodies, strict=False)
         ]
         return events, count == len(seqs)
+
+    def _names(self, keys: Collection[int]) -> dict[int, str]:
+        among = ",".join(map(str, keys))
+        return dict(self._reading.execute(f"SELECT key, id FROM sessions WHERE key IN ({among})"))
 
     def _bodies(self, chosen: str, values: tuple[Any, ...], sizes: Sequence[int]) -> list[bytes]:
         page = f"FROM (SELECT body {chosen}) LIMIT {len(sizes)}"
@@ -341,9 +366,9 @@ class Database:
         return [row[0] for row in self._reading.execute(f"SELECT body {page}", values)]
 
     def _gaps_between(
-        self, after: int, cursor: int, session_id: str | None, *, partials: bool
+        self, after: int, cursor: int, session: int | None, *, partials: bool
     ) -> list[Gap]:
-        where, values = given({"session = ?": self._known(session_id), "session != ?": 0})
+        where, values = given({"session = ?": session, "session != ?": 0})
         found = self._reading.execute(
             f"SELECT first, last, count, reason FROM gaps WHERE {where}"
             " AND first >= ? AND first <= ? AND last > ? ORDER BY first, last",
@@ -356,16 +381,40 @@ class Database:
             if partials or reason != "partials"
         ]
 
-    def snapshots(self) -> list[Snapshot]:
-        """Every session that has entries or a snapshot."""
-        return [
-            Snapshot(session_id=name, upto=upto or 0, body=body or b"")
-            for name, upto, body in self._rows(
-                "SELECT id, upto, body FROM sessions LEFT JOIN snapshots ON session = key"
-                " WHERE upto IS NOT NULL OR EXISTS (SELECT 1 FROM events WHERE session = key)"
-                " ORDER BY key"
-            )
-        ]
+    def newest(self, session_id: str) -> int:
+        """The number of a session's newest entry; 0: it has none."""
+        rows = self._rows("SELECT max(seq) FROM events WHERE session = ?", self._known(session_id))
+        return rows[0][0] or 0
+
+    def sessions(self, *, at_work: bool) -> list[str]:
+        """Every session that has entries or a snapshot, or every one of those at work."""
+        with self._read_lock:
+            return session_names(self._reading, at_work=at_work)
+
+    def snapshot(self, session_id: str) -> Snapshot | None:
+        """The newest snapshot of a session; None: there is no such session."""
+        with self._read_lock:
+            return read_snapshot(self._reading, clean_text(session_id))
+
+    def holder(self, conversation: str) -> str | None:
+        """The session that has this conversation."""
+        with self._read_lock:
+            return holder_of(self._reading, clean_text(conversation))
+
+    def owned(self, names: Collection[str]) -> set[str]:
+        """Those names that are a session's, or the conversation's of one."""
+        with self._read_lock:
+            return owned_among(self._reading, names)
+
+    def near(self, session_id: str, most: int) -> list[str]:
+        """Sessions that stand beside this id in the order of ids."""
+        with self._read_lock:
+            return names_near(self._reading, clean_text(session_id), most)
+
+    def resting(self, cwd: str | None, limit: int, besides: Collection[str]) -> RestingPage:
+        """The newest sessions as their rows have them, as of one moment."""
+        with transaction(self._reading, self._read_lock, "DEFERRED"):
+            return resting_page(self._reading, cwd, limit, besides)
 
     def questions(
         self, session_id: str | None, state: str | None, limit: int | None, before: str | None
@@ -484,6 +533,12 @@ def prepared(path: Path | None, *, check: bool) -> Database:
             raise opening_error(error, database.name) from error
         raise
     return database
+
+
+def _where(session: int | None, *, partials: bool) -> tuple[str, list[Any]]:
+    where, values = given({"session = ?": session})
+    whole = "" if partials else f" AND kind NOT IN {PARTIALS}"
+    return f"FROM events WHERE {where}{whole}", values
 
 
 def _fitting(sizes: Sequence[int], most: int) -> int:

@@ -118,7 +118,33 @@ def m4_pages(db: sqlite3.Connection) -> None:
     db.execute("CREATE INDEX IF NOT EXISTS questions_by_place ON questions (opened, number)")
 
 
-MIGRATIONS: Final = (m1_everything, m2_runs, m3_odd_lines, m4_pages)
+def m5_sessions_at_work(db: sqlite3.Connection) -> None:
+    """Sessions are found by what an engine writes of them. Until it has, all of them are at work:
+    the first engine that opens an older journal restores every session, as it did before."""
+    known = {row[1] for row in db.execute("PRAGMA table_info(sessions)")}
+    for column in (
+        "at_work INTEGER NOT NULL DEFAULT 1",
+        "conversation TEXT",
+        "updated_at INTEGER DEFAULT 0",
+        "cwd TEXT",
+        "state TEXT",
+        "summary BLOB",
+    ):
+        if column.split()[0] not in known:
+            db.execute(f"ALTER TABLE sessions ADD COLUMN {column}")
+    for index in (
+        "sessions_at_work ON sessions (key) WHERE at_work",
+        "sessions_by_conversation ON sessions (conversation)",
+        "sessions_by_age ON sessions (updated_at DESC, id)",
+        "sessions_by_place ON sessions (cwd, updated_at DESC, id, state) WHERE summary IS NOT NULL",
+        "sessions_by_state ON sessions (state) WHERE summary IS NOT NULL",
+        "gaps_of_damage ON gaps (first) WHERE session = 0",
+        "keys_by_age ON keys (at)",
+    ):
+        db.execute(f"CREATE INDEX IF NOT EXISTS {index}")
+
+
+MIGRATIONS: Final = (m1_everything, m2_runs, m3_odd_lines, m4_pages, m5_sessions_at_work)
 
 
 def migrate(db: sqlite3.Connection, lock: threading.Lock) -> None:

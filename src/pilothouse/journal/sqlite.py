@@ -25,7 +25,7 @@ class SqliteJournal(StoredJournal):
     async def open(cls, path: Path | None, *, check: bool = False) -> SqliteJournal:
         """Open or make the journal; None: in memory. `check` looks at every page of a large one."""
         database, aside = await asyncio.to_thread(_open, path, check=check)
-        journal = cls(database, database.highest, database.newest)
+        journal = cls(database, database.highest)
         journal.set_aside = aside
         return journal
 

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Literal, ParamSpec, Protocol, TypeVar
+from typing import Any, Final, Literal, ParamSpec, Protocol, TypeVar
 
 from msgspec import Raw
 
@@ -19,7 +19,7 @@ from pilothouse.api.records import KINDS
 from pilothouse.api.results import CostLine
 from pilothouse.errors import JournalError
 
-from .contract import Changes, Draft, KeyRow, Posted, RunRow, Snapshot
+from .contract import Changes, Draft, KeyRow, Posted, RestingPage, RunRow, Snapshot
 from .tail import Tail, Waiters
 from .writer import Ears, Job, Post, Removed, Writer
 
@@ -29,6 +29,12 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _KINDS = frozenset(KINDS)
+
+MOST_NAMES: Final = 2000
+"""Names that are looked up at once: about 5 ms."""
+MOST_NEAR: Final = 5
+MOST_NEWEST: Final = 20_000
+"""Sessions whose newest entry is remembered; twice as many as the tail can have."""
 
 
 class Store(Protocol):
@@ -55,7 +61,13 @@ class Store(Protocol):
 
     def prune(self, session_id: str, first: int, last: int) -> Iterator[Removed]: ...
     def retain(self, before: int, keep: Collection[str]) -> Iterator[Removed]: ...
-    def snapshots(self) -> list[Snapshot]: ...
+    def newest(self, session_id: str) -> int: ...
+    def sessions(self, *, at_work: bool) -> list[str]: ...
+    def snapshot(self, session_id: str) -> Snapshot | None: ...
+    def holder(self, conversation: str) -> str | None: ...
+    def owned(self, names: Collection[str]) -> set[str]: ...
+    def near(self, session_id: str, most: int) -> list[str]: ...
+    def resting(self, cwd: str | None, limit: int, besides: Collection[str]) -> RestingPage: ...
 
     def questions(
         self, session_id: str | None, state: str | None, limit: int | None, before: str | None
@@ -76,11 +88,12 @@ class Store(Protocol):
 class StoredJournal:
     """Implements `Journal`, on the event loop that made it."""
 
-    def __init__(self, store: Store, last: int, newest: dict[str, int]) -> None:
+    def __init__(self, store: Store, last: int) -> None:
         self._store = store
         self._loop = asyncio.get_running_loop()
         self._next = last + 1
-        self._newest = newest
+        self._newest: dict[str, int] = {}
+        """The newest entry of each session that is in the tail, and of some others."""
         self._tail = Tail(last)
         self._waiters = Waiters()
         self._failed: JournalError | None = None
@@ -192,13 +205,50 @@ class StoredJournal:
 
     async def wait(self, after: int, *, session_id: str | None = None) -> None:
         """Return once an entry after the cursor is committed, of this session or of any."""
-        while (self.last if session_id is None else self._newest.get(session_id, 0)) <= after:
+        while await self._newest_of(session_id, after) <= after:
             self._check()
             await self._waiters.wait(session_id)
 
-    async def sessions(self) -> list[Snapshot]:
-        """Every session there is, with its newest snapshot."""
-        return await self._ask(self._store.snapshots)
+    async def _newest_of(self, session_id: str | None, after: int) -> int:
+        """The newest entry of a session or of any, if it comes after this one."""
+        if session_id is None:
+            return self.last
+        if session_id not in self._newest and not self._tail.covers(after):
+            stored = await self._ask(self._store.newest, session_id)
+            # Something may have been committed meanwhile.
+            return max(stored, self._newest.get(session_id, 0))
+        return self._newest.get(session_id, 0)
+
+    async def sessions(self, *, at_work: bool = False) -> list[str]:
+        """The ids of every session, or of every one at work, in the order they were begun."""
+        return await self._ask(self._store.sessions, at_work=at_work)
+
+    async def snapshot(self, session_id: str) -> Snapshot | None:
+        """A session's newest snapshot (`upto` 0 and no body: none was taken); None: no session."""
+        return await self._ask(self._store.snapshot, session_id)
+
+    async def holder(self, conversation: str) -> str | None:
+        """The session that has this conversation, as its row says."""
+        return await self._ask(self._store.holder, conversation)
+
+    async def owned(self, names: Collection[str]) -> set[str]:
+        """Those names that are a session's or a conversation's, as the rows say."""
+        found: set[str] = set()
+        # In parts, so that others who read need not wait for all of it.
+        every = list(names)
+        for first in range(0, len(every), MOST_NAMES):
+            found |= await self._ask(self._store.owned, every[first : first + MOST_NAMES])
+        return found
+
+    async def near(self, session_id: str) -> list[str]:
+        """Some ids of sessions that begin like this one."""
+        return await self._ask(self._store.near, session_id, MOST_NEAR)
+
+    async def resting(
+        self, *, cwd: str | None = None, limit: int = 0, besides: Collection[str] = ()
+    ) -> RestingPage:
+        """The newest sessions, as their rows were when they last came to rest."""
+        return await self._ask(self._store.resting, cwd, limit, besides)
 
     async def questions(
         self,
@@ -258,6 +308,10 @@ class StoredJournal:
                 post.committed.set_result(None)
         self._tail.trim()
         self._newest.update(touched)
+        if len(self._newest) > MOST_NEWEST:
+            self._newest = {
+                name: seq for name, seq in self._newest.items() if self._tail.covers(seq - 1)
+            }
         if touched:
             self._waiters.wake(touched)
 

@@ -75,14 +75,14 @@ class _Told(StoredJournal):
 
 
 async def _has(journal: StoredJournal, session_id: str) -> bool:
-    return any(each.session_id == session_id for each in await journal.sessions())
+    return await journal.snapshot(session_id) is not None
 
 
 @asynccontextmanager
 async def _reading(path: Path) -> AsyncGenerator[StoredJournal]:
     """The journal to read from. Its writer's lock is not taken and nothing in it is changed."""
     database = await asyncio.to_thread(_look, path)
-    journal = _Told(database, database.highest, database.newest)
+    journal = _Told(database, database.highest)
     try:
         yield journal
     finally:

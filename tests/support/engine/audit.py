@@ -18,6 +18,7 @@ from tests.support.engine.played_cli import PlayedCLI
 async def audit(stage: EngineStage) -> None:
     """Check all of it; everything must have been committed and heard."""
     events = await stage.events()
+    await stage.touch_all()
     _check_order(events)
     _check_views(stage, events)
     histories = _check_questions(events)

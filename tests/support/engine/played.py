@@ -7,6 +7,7 @@ What the CLIs wrote and heard, and what callers were told, is noted here, outsid
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import logging
 import sqlite3
@@ -251,6 +252,17 @@ class EngineStage:
 
     def session(self, session_id: str) -> Session:
         return self.engine.sessions[session_id]
+
+    async def touch_all(self) -> None:
+        """Have every session in memory, also those that rest."""
+        for session_id in await self.engine.journal.sessions():
+            await self.engine.status(session_id)
+
+    def let_rest(self) -> None:
+        """Have no session in memory that rests, unless somebody is busy with it."""
+        for _ in range(2):
+            self.engine._recovery._sessions.let_rest()
+        gc.collect()
 
     @property
     def questions(self) -> list[Question]:

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from hypothesis import strategies as st
+
 from pilothouse.api.answers import (
     Allow,
     Answer,
@@ -104,7 +106,7 @@ class Steps:
     # People
 
     def start(self, _: int) -> None:
-        if len(self.stage.engine.sessions) < 3:
+        if max(len(self.stage.engine.sessions), len(self.stage.sessions)) < 3:
             self.stage.call(self.stage.start())
 
     def say(self, pick: int) -> None:
@@ -133,7 +135,7 @@ class Steps:
             for prompt_id in list(self.stage.session(name).view.queued)[-1:]:
                 self.stage.call(self.stage.engine.cancel(name, prompt_id))
 
-        self._session(pick, cancel)
+        self._loaded(pick, cancel)
 
     def answer(self, pick: int) -> None:
         self._question(pick, lambda it: [self._give(it, way_of(it, pick))])
@@ -174,6 +176,11 @@ class Steps:
         if self.stage.sessions:
             act(self.stage.sessions[pick % len(self.stage.sessions)])
 
+    def _loaded(self, pick: int, act: Callable[[str], Any]) -> None:
+        in_memory = list(self.stage.engine.sessions)
+        if in_memory:
+            act(in_memory[pick % len(in_memory)])
+
     def _question(self, pick: int, act: Callable[[Question], Any]) -> None:
         questions = self.stage.questions
         if questions:
@@ -192,7 +199,10 @@ class Steps:
         self._question(pick, expire)
 
     def idle_for_long(self, pick: int) -> None:
-        self._session(pick, lambda name: self.stage.session(name)._idle_too_long())
+        self._loaded(pick, lambda name: self.stage.session(name)._idle_too_long())
+
+    def let_rest(self, _: int) -> None:
+        self.stage.let_rest()
 
     async def close(self, _: int) -> None:
         await self.stage.close()
@@ -244,4 +254,17 @@ OFTEN = {
     "answer": 8,
     "end_turn": 3,
     "expire": 2,
+    "let_rest": 2,
 }
+NAMES = [name for name in vars(Steps) if not name.startswith("_")]
+WEIGHED = [name for name in NAMES for _ in range(OFTEN.get(name, 1))]
+AT_ONCE, SETTLED = 0, 9
+PLAYS = st.lists(
+    st.tuples(
+        st.sampled_from(WEIGHED),
+        st.integers(0, 59),
+        st.sampled_from([AT_ONCE, AT_ONCE, 1, 2, 5, SETTLED, SETTLED]),
+    ),
+    min_size=16,
+    max_size=32,
+)
