@@ -195,8 +195,8 @@ TABLE: Final[tuple[Setting, ...]] = (
         "retention_days",
         "PILOTHOUSE_RETENTION_DAYS",
         whole(0),
-        0,
-        "After how many days events of sessions at rest are removed; 0 keeps them.",
+        90,
+        "After how many days at rest a session is removed from the journal; 0 keeps everything.",
     ),
     Setting(
         "session_cap_usd",
