@@ -13,6 +13,7 @@ NAMES = (
     "idle_clients",
     "simulator",
     "journal",
+    "growth",
     "history",
     "engine",
     "relay",

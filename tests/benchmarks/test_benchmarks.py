@@ -69,6 +69,15 @@ def test_the_benchmark_of_the_journal_prints_rates_and_times_to_catch_up() -> No
     assert min(figures["catch_up"][key] for key in ("short", "long", "long_to_short")) > 0
 
 
+def test_the_benchmark_of_growth_prints_what_sessions_at_rest_cost() -> None:
+    figures = run_quick("growth")
+    assert figures["name"] == "growth"
+    assert figures["target"]
+    assert min(figures["ours"], figures["limit"], figures["vs_limit"]) > 0
+    for part in ("memory_kib", "list_ms", "touch_ms"):
+        assert min(figures[part].values()) > 0
+
+
 @pytest.mark.parametrize("name", ["mcp", "serve"])
 def test_the_benchmark_of_a_start_prints_the_time_until_it_is_ready(name: str) -> None:
     figures = run_quick(name)
