@@ -13,6 +13,7 @@ import pytest
 from pilothouse import ResultMessage, SessionEnded, query, run
 from pilothouse_sim.scenario import ApiError, Branch, Scenario, When, gate, reply, tool
 from pilothouse_sim.scripted_model import ScriptedModel
+from tests.support.processes import gone, with_variable
 from tests.support.real.desk import Desk, OpenDesk
 from tests.support.real.turns import HeldCommand, allow
 from tests.support.versions import NEWEST
@@ -40,11 +41,16 @@ async def test_a_query_that_failed_ends_with_its_result(desk: OpenDesk) -> None:
 
 async def test_a_query_left_early_ends_its_cli(desk: OpenDesk) -> None:
     it = await desk(reply("one ", gate("held")))
+    clis: list[int] = []
     async with asyncio.timeout(DEADLINE):
         async with aclosing(query("hi", it.options(include_partial_messages=True))) as events:
             async for event in events:
                 if getattr(event, "text", None) == "one ":
+                    clis = with_variable("HOME", str(it.home))
+                    assert clis
                     break
+        # It would wait for the rest of the reply for ever.
+        await gone(*clis)
 
 
 async def test_a_query_waits_for_a_sub_agent_to_report(desk: OpenDesk) -> None:

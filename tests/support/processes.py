@@ -150,3 +150,14 @@ def showing(words: str) -> list[int]:
             if words.encode() in (folder / "cmdline").read_bytes():
                 found.append(int(folder.name))
     return found
+
+
+def with_variable(name: str, value: str) -> list[int]:
+    """The processes that were started with this in their environment."""
+    wanted = f"{name}={value}".encode()
+    found: list[int] = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if wanted in (folder / "environ").read_bytes().split(b"\0"):
+                found.append(int(folder.name))
+    return found

@@ -267,6 +267,7 @@ async def test_one_that_is_killed_in_mid_call_ends_it(client: Client) -> None:
     client.stop_reading()
     client.stop_writing()
     await client.ended()
+    assert client.house.cancelled.is_set()
 
 
 async def test_one_that_reads_no_more_is_gone(client: Client) -> None:
