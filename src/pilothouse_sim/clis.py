@@ -99,34 +99,13 @@ class Room:
         } | extra
 
 
-class _CLI:
-    """What all of them have: a program, where it works, and its whole environment."""
+def _options(path: Path, cwd: Path, env: Mapping[str, str], overrides: dict[str, Any]) -> Options:
+    """Options for `pilothouse.Client` that start this program in this environment."""
+    from pilothouse import Options
 
-    def __init__(self, room: Room) -> None:
-        self._room = room
-        self.path: Path = room.folder / "bin" / "claude"
-        """The executable: `cli_path` here and in the official Python SDK,
-        `pathToClaudeCodeExecutable` in the TypeScript one. It needs nothing from who starts it."""
-        self.environment: dict[str, str] = {}
-        """The whole environment, for clients that can be given one."""
-
-    @property
-    def home(self) -> Path:
-        """The home of the CLI; what it keeps is in `.claude` there."""
-        return self._room.home
-
-    @property
-    def cwd(self) -> Path:
-        """The folder to start it in."""
-        return self._room.cwd
-
-    def options(self, **overrides: Any) -> Options:
-        """Options for `pilothouse.Client` that start this CLI; any may be given or replaced."""
-        from pilothouse import Options
-
-        env = self.environment | dict(overrides.pop("env", {}))
-        given: dict[str, Any] = {"cli_path": self.path, "cwd": self.cwd, "inherit_env": False}
-        return Options(**(given | overrides), env=env)
+    env = {**env, **overrides.pop("env", {})}
+    given: dict[str, Any] = {"cli_path": path, "cwd": cwd, "inherit_env": False}
+    return Options(**(given | overrides), env=env)
 
 
 class _Watched(Protocol):
@@ -141,16 +120,35 @@ class _Watched(Protocol):
     def release(self, gate: str) -> None: ...
 
 
-class _ModelledCLI(_CLI):
-    """A CLI whose model is played from a scenario."""
+class _ModelledCLI:
+    """A CLI whose model is played from a scenario: a program, where it works, its environment."""
 
     def __init__(
         self, room: Room, scenario: Scenario | None, watched: _Watched, *, strict: bool
     ) -> None:
-        super().__init__(room)
+        self._room = room
+        self.path: Path = room.folder / "bin" / "claude"
+        """The executable: `cli_path` here and in the official Python SDK,
+        `pathToClaudeCodeExecutable` in the TypeScript one. It needs nothing from who starts it."""
+        self.environment: dict[str, str] = {}
+        """The whole environment, for clients that can be given one."""
         self.scenario = scenario
         self._watched = watched
         self._strict = strict
+
+    @property
+    def home(self) -> Path:
+        """The home of the CLI; what it keeps is in `.claude` there."""
+        return self._room.home
+
+    @property
+    def cwd(self) -> Path:
+        """The folder to start it in."""
+        return self._room.cwd
+
+    def options(self, **overrides: Any) -> Options:
+        """Options for `pilothouse.Client` that start this CLI; any may be given or replaced."""
+        return _options(self.path, self.cwd, self.environment, overrides)
 
     @property
     def requests(self) -> list[ModelRequest]:
@@ -274,14 +272,32 @@ def scripted_environment(
     return environment(room.home, url) | room.environment() | dict(env or {})
 
 
-class RecordedCLI(_CLI):
+class RecordedCLI:
     """A session that is recorded into `file`, or replayed from it."""
 
     def __init__(self, room: Room, file: Path) -> None:
-        super().__init__(room)
+        self._room = room
+        self.path: Path = room.folder / "bin" / "claude"
+        """The executable, which needs nothing from who starts it."""
+        self.environment: dict[str, str] = {}
+        """The whole environment, for clients that can be given one."""
         self.file = file
         self.recording = False
         """Whether a CLI is being recorded, instead of its recording replayed."""
+
+    @property
+    def home(self) -> Path:
+        """The home of the CLI; what it keeps is in `.claude` there."""
+        return self._room.home
+
+    @property
+    def cwd(self) -> Path:
+        """The folder to start it in."""
+        return self._room.cwd
+
+    def options(self, **overrides: Any) -> Options:
+        """Options for `pilothouse.Client` that start this CLI; any may be given or replaced."""
+        return _options(self.path, self.cwd, self.environment, overrides)
 
     def replay(self) -> None:
         """Plays what the file has."""
