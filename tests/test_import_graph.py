@@ -1,4 +1,4 @@
-"""The import graph: no modules of one room import each other in a circle.
+"""The import graph: its picture, and that no modules of one room import each other in a circle.
 
 Every import counts, also one inside a function or under `TYPE_CHECKING`: whoever reads a module
 must be able to read what it stands on first. A room is a package directly below `pilothouse` or
@@ -8,14 +8,24 @@ must be able to read what it stands on first. A room is a package directly below
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator, Mapping, Set
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
 
+import pilothouse
+import pilothouse_sim
+
 SOURCE = Path(__file__).resolve().parent.parent / "src"
 PACKAGES = ("pilothouse", "pilothouse_sim")
+HOMES = {
+    f"{package.__name__}.{name}": f"{package.__name__}.{home}"
+    for package in (pilothouse, pilothouse_sim)
+    for name, home in package._HOME_OF.items()
+}
+"""Where a public name of a package is loaded from, when it is first used."""
 
 # Rooms in which modules still go round in circles. This list must shrink and never grow.
 KNOWN: frozenset[str] = frozenset()
@@ -43,7 +53,7 @@ def imported(name: str, path: Path, known: Set[str]) -> Iterator[str]:
             above = package[: len(package) - node.level + 1] if node.level else []
             base = ".".join([*above, *([node.module] if node.module else [])])
             for alias in node.names:
-                target = f"{base}.{alias.name}"
+                target = HOMES.get(f"{base}.{alias.name}", f"{base}.{alias.name}")
                 yield from (
                     each for each in (target if target in known else base,) if each in known
                 )
@@ -113,3 +123,61 @@ def test_a_circle_is_found_whatever_kind_of_import_closes_it(tmp_path: Path) -> 
     assert circle(graph)[0] == circle(graph)[-1]
     del graph["room.c"]
     assert circle(within(graph, graph.keys())) == []
+
+
+# The picture in docs/design.md
+
+
+def place_of(name: str) -> str:
+    """What stands for a module in the picture: its room, or a module that stands beside them."""
+    first, _, rest = name.partition(".")
+    return first if first != "pilothouse" or not rest else rest.split(".")[0]
+
+
+def places(graph: Graph) -> Graph:
+    """Which place imports from which."""
+    found: Graph = {}
+    for name, targets in graph.items():
+        if name not in PACKAGES:
+            here = found.setdefault(place_of(name), set())
+            here |= {place_of(each) for each in targets if each not in PACKAGES} - {place_of(name)}
+    return found
+
+
+def reduced(graph: Graph) -> Graph:
+    """Without the imports that lead where a longer way leads, too."""
+    below: Graph = {}
+    for name in TopologicalSorter(graph).static_order():
+        below[name] = graph[name].union(*(below[each] for each in graph[name]))
+    return {
+        name: targets - set[str]().union(*(below[each] for each in targets))
+        for name, targets in graph.items()
+    }
+
+
+def drawn(graph: Graph) -> str:
+    """The picture, the highest places first."""
+    arrows = reduced(graph)
+    order = sorted(graph, key=lambda each: (-depth(each, graph), each))
+    lines = [f"  {name} --> {' & '.join(sorted(arrows[name]))}" for name in order if arrows[name]]
+    return "\n".join(["flowchart TD", *lines])
+
+
+def depth(name: str, graph: Graph) -> int:
+    """How many places stand below this one, on the longest way down."""
+    return max((1 + depth(each, graph) for each in graph[name]), default=0)
+
+
+def test_the_picture_in_the_design_is_the_import_graph() -> None:
+    page = (SOURCE.parent / "docs/design.md").read_text()
+    assert f"```mermaid\n{drawn(places(GRAPH))}\n```" in page
+
+
+def test_a_picture_leaves_out_what_a_longer_way_shows() -> None:
+    graph = {"top": {"middle", "low"}, "middle": {"low"}, "low": set[str]()}
+    assert drawn(graph) == "flowchart TD\n  top --> middle\n  middle --> low"
+
+
+if __name__ == "__main__":
+    # `python -m tests.test_import_graph` draws the picture anew.
+    sys.stdout.write(f"{drawn(places(GRAPH))}\n")
