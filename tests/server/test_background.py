@@ -163,12 +163,11 @@ def silent_server(machine: Machine) -> Iterator[Running]:
 
 
 async def test_one_that_does_not_answer_is_named_with_the_next_step(
-    machine: Machine, silent_server: Running, monkeypatch: pytest.MonkeyPatch
+    machine: Machine, silent_server: Running
 ) -> None:
-    monkeypatch.setattr(background, "STARTS_WITHIN", 0.2)
     told = f"the server at {silent_server.address} (pid {os.getpid()}) does not answer"
     with pytest.raises(ServerError) as refused:
-        await find_or_start(machine.settings, env=machine.env)
+        await find_or_start(machine.settings, env=machine.env, within=0.2)
     assert str(refused.value) == f"{told}; end it: pilothouse stop"
     lines, answers = report(machine.settings)
     assert (lines, answers) == ([f"{told}; end it: pilothouse stop"], False)

@@ -17,7 +17,7 @@ from weakref import ReferenceType, ref
 import pytest
 
 from pilothouse.server import logs
-from pilothouse.server.logs import LOG_NAME, REDACTED, Redaction, set_up
+from pilothouse.server.logs import LOG_NAME, REDACTED, Redaction, Repeats, set_up
 
 TOKEN = "t0ken-of-the-server"
 
@@ -98,12 +98,13 @@ def test_what_is_about_something_else_is_no_repetition(log: Log) -> None:
     assert len(log.lines()) == 6
 
 
-def test_only_so_many_warnings_are_remembered(log: Log, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(logs, "MOST_SEEN", 2)
+def test_only_so_many_warnings_are_remembered() -> None:
+    repeats = Repeats(most=2)
+    told: list[str] = []
     for text in ("one", "one", "two", "three", "four", "one"):
-        log.logger.warning(text)
-    told = ["one", "two", "three", "one … and 1 more like it", "four", "one"]
-    assert [line["message"] for line in log.lines()] == told
+        told += [each.getMessage() for each in repeats.ended()]
+        told += [text] if repeats.passes(record(text)) else []
+    assert told == ["one", "two", "three", "one … and 1 more like it", "four", "one"]
 
 
 class Unprintable:

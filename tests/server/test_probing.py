@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from pilothouse.errors import ServerError
-from pilothouse.server import probing, runtime
+from pilothouse.server import runtime
 from pilothouse.server.background import find_or_start
 from pilothouse.server.probing import answering, health
 from pilothouse.server.runtime import Lock, Running
@@ -68,21 +68,15 @@ async def test_what_answers_in_its_place_is_an_error_at_once(
     assert TOKEN.encode() not in stranger.all_seen
 
 
-async def test_who_says_nothing_is_a_server_that_does_not_answer(
-    locked: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(probing, "ANSWERS_WITHIN", 0.1)
+async def test_who_says_nothing_is_a_server_that_does_not_answer(locked: Machine) -> None:
     async with listening(Stranger(None)) as stranger:
         told_of(locked, stranger)
-        assert await asyncio.to_thread(answering, locked.settings) is None
+        assert await asyncio.to_thread(answering, locked.settings, within=0.1) is None
     assert stranger.all_seen.startswith(b"GET /proof?nonce=")
     assert TOKEN.encode() not in stranger.all_seen
 
 
-async def test_who_says_one_byte_after_the_other_is_not_waited_for(
-    locked: Machine, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(probing, "ANSWERS_WITHIN", 0.2)
+async def test_who_says_one_byte_after_the_other_is_not_waited_for(locked: Machine) -> None:
     is_over = asyncio.Event()
 
     async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -97,6 +91,6 @@ async def test_who_says_one_byte_after_the_other_is_not_waited_for(
     stranger.port = server.sockets[0].getsockname()[1]
     told_of(locked, stranger)
     async with asyncio.timeout(DEADLINE):
-        assert await asyncio.to_thread(answering, locked.settings) is None
+        assert await asyncio.to_thread(answering, locked.settings, within=0.2) is None
     is_over.set()
     server.close()

@@ -9,6 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from pilothouse.transport import Exit, StdioTransport
+from pilothouse.transport.stdio import TIMINGS, Timings
 from tests.support.waiting import DEADLINE
 
 ECHO = """
@@ -95,9 +96,10 @@ class Recorder:
                 await self._changed.wait()
 
 
-def program(source: str) -> StdioTransport:
+def program(source: str, timings: Timings = TIMINGS) -> StdioTransport:
     """Return a transport to a Python program given as text."""
-    return StdioTransport([sys.executable, "-S", "-c", source], cwd=None, env={})
+    argv = [sys.executable, "-S", "-c", source]
+    return StdioTransport(argv, cwd=None, env={}, timings=timings)
 
 
 def state(pid: int) -> str:

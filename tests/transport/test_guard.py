@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 import pytest
 
 from pilothouse.transport import SpawnFailed, guarding, stdio
+from pilothouse.transport.stdio import Timings
 from tests.support.processes import (
     DEAF,
     ECHO,
@@ -184,12 +185,9 @@ async def test_a_killed_guard_takes_its_programs_along_and_is_replaced() -> None
     await _works()
 
 
-async def test_a_program_that_ignores_the_loss_of_its_guard_is_killed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(stdio, "EOF_GRACE", 0.05)
+async def test_a_program_that_ignores_the_loss_of_its_guard_is_killed() -> None:
     recorder = Recorder()
-    transport = program(DEAF)
+    transport = program(DEAF, Timings(eof=0.05))
     await transport.start(recorder)
     await recorder.line()
     assert transport.pid is not None
@@ -218,23 +216,18 @@ async def test_a_guard_lost_between_the_request_and_its_answer_is_replaced() -> 
     await warm.aclose()
 
 
-async def test_a_guard_that_does_not_answer_fails_the_start_and_starts_nothing_later(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_guard_that_does_not_answer_fails_the_start_and_starts_nothing_later() -> None:
     warm = program(ECHO)
     recorder = Recorder()
     await warm.start(recorder)
     assert warm.pid is not None
     guard = guard_pid(warm.pid)
     os.kill(guard, signal.SIGSTOP)
-    # Only now: a guard that does answer may need longer than this.
-    monkeypatch.setattr(stdio, "START_DEADLINE", 0.05)
     try:
         with pytest.raises(SpawnFailed, match="does not answer"):
-            await program(DEAF).start(Recorder())
+            await program(DEAF, Timings(start=0.05)).start(Recorder())
     finally:
         os.kill(guard, signal.SIGCONT)
-    monkeypatch.undo()
     await _works()
     await _until_only(warm.pid, guard)
     await warm.aclose()

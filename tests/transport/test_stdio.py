@@ -17,8 +17,8 @@ from pilothouse.transport import (
     StdioTransport,
     TransportClosed,
     TransportError,
-    stdio,
 )
+from pilothouse.transport.stdio import Timings
 from tests.support.processes import DEAF, ECHO, Recorder, gone, open_fds, program, stopped
 from tests.support.waiting import DEADLINE
 
@@ -136,12 +136,11 @@ async def test_output_written_just_before_the_exit_arrives_before_it(recorder: R
 
 
 async def test_a_pipe_held_open_by_another_process_does_not_hold_up_the_exit(
-    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+    recorder: Recorder,
 ) -> None:
-    monkeypatch.setattr(stdio, "EOF_GRACE", 0.05)
     # The holder is a copy of the pipe in our own process: out of the guard's reach.
     source = "import os, sys; print(os.getpid(), flush=True); sys.stdin.read()"
-    transport = program(source)
+    transport = program(source, Timings(eof=0.05))
     await transport.start(recorder)
     pid = int(await recorder.line())
     with Path(f"/proc/{pid}/fd/1").open("wb", buffering=0) as holder:  # noqa: ASYNC230
@@ -177,10 +176,9 @@ async def test_a_program_that_ignores_the_end_of_its_input_is_terminated(
 
 
 async def test_a_program_that_ignores_sigterm_too_is_killed(
-    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+    recorder: Recorder,
 ) -> None:
-    monkeypatch.setattr(stdio, "TERM_GRACE", 0.05)
-    transport = program(DEAF)
+    transport = program(DEAF, Timings(term=0.05))
     await transport.start(recorder)
     await recorder.line()
     assert await transport.aclose(grace=0.01) == Exit(None, signal.SIGKILL, "")
@@ -204,10 +202,9 @@ async def test_concurrent_closers_get_the_same_exit(recorder: Recorder) -> None:
 
 
 async def test_cancelling_a_closer_does_not_stop_the_closing(
-    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+    recorder: Recorder,
 ) -> None:
-    monkeypatch.setattr(stdio, "TERM_GRACE", 0.05)
-    transport = program(DEAF)
+    transport = program(DEAF, Timings(term=0.05))
     await transport.start(recorder)
     await recorder.line()
     closer = asyncio.ensure_future(transport.aclose(grace=0.01))

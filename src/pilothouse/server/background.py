@@ -39,23 +39,25 @@ class Address(NamedTuple):
     token: str
 
 
-async def find_or_start(settings: Settings, *, env: Mapping[str, str] | None = None) -> Address:
+async def find_or_start(
+    settings: Settings, *, env: Mapping[str, str] | None = None, within: float = STARTS_WITHIN
+) -> Address:
     """The one server of this user; started in the background if there is none."""
     found = await asyncio.to_thread(answering, settings)
     if found is not None:
         return Address(found.address, found.token)
     runtime.own_folders(settings)
     try:
-        async with asyncio.timeout(STARTS_WITHIN), _turn(settings):
+        async with asyncio.timeout(within), _turn(settings):
             return await _started_or_found(settings, os.environ if env is None else env)
     except TimeoutError:
-        raise ServerError(_no_answer(settings)) from None
+        raise ServerError(_no_answer(settings, within)) from None
 
 
-def _no_answer(settings: Settings) -> str:
+def _no_answer(settings: Settings, within: float) -> str:
     running = runtime.find(settings.runtime_dir)
     if running is None:
-        return f"no server started within {STARTS_WITHIN:g} s; see {settings.state_dir / LOG_NAME}"
+        return f"no server started within {within:g} s; see {settings.state_dir / LOG_NAME}"
     where = f"at {running.address} (pid {running.pid})"
     return f"the server {where} does not answer; end it: pilothouse stop"
 

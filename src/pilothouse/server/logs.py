@@ -109,7 +109,8 @@ class Lines(logging.Formatter):
 class Repeats:
     """Counts the warnings that are like one of the last minute: but for their numbers, the same."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MOST_SEEN) -> None:
+        self._most = most
         self._seen: dict[object, _Seen] = {}
 
     def passes(self, record: logging.LogRecord) -> bool:
@@ -128,7 +129,7 @@ class Repeats:
         ended: list[logging.LogRecord] = []
         while self._seen:
             key, oldest = next(iter(self._seen.items()))
-            if not (oldest.is_over or all_of_them or len(self._seen) > MOST_SEEN):
+            if not (oldest.is_over or all_of_them or len(self._seen) > self._most):
                 break
             del self._seen[key]
             if oldest.more:

@@ -24,18 +24,21 @@ __all__ = ["answering", "connection_to", "health", "tls_context"]
 ANSWERS_WITHIN: Final = 5.0
 
 
-def answering(settings: Settings) -> Running | None:
+def answering(settings: Settings, within: float = ANSWERS_WITHIN) -> Running | None:
     """The running server, if it answers."""
     running = runtime.find(settings.runtime_dir)
-    return running if running is not None and health(running, settings.tls_cert) else None
+    answers = running is not None and health(running, settings.tls_cert, within)
+    return running if answers else None
 
 
-def health(running: Running, certificate: Path | None = None) -> dict[str, Any] | None:
+def health(
+    running: Running, certificate: Path | None = None, within: float = ANSWERS_WITHIN
+) -> dict[str, Any] | None:
     """What the server says of its health; None if it does not answer as one of ours.
 
     That something else answers in its place is a `ServerError`.
     """
-    connection = connection_to(running, certificate, ANSWERS_WITHIN)
+    connection = connection_to(running, certificate, within)
     try:
         headers = {"Authorization": f"Bearer {running.token}", "User-Agent": FACE}
         connection.request("GET", "/healthz", headers=headers)

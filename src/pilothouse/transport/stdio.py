@@ -8,7 +8,7 @@ import os
 import select
 import signal
 from contextlib import ExitStack, suppress
-from typing import IO, TYPE_CHECKING, Final, cast
+from typing import IO, TYPE_CHECKING, Final, NamedTuple, cast
 
 from . import guard, guarding
 from .base import Exit, SpawnFailed, TransportClosed, TransportError
@@ -18,14 +18,25 @@ if TYPE_CHECKING:
 
     from .base import Receiver
 
-START_DEADLINE: Final = 10.0
-TERM_GRACE: Final = 2.0
-KILL_GRACE: Final = 2.0
-# After the program's end something out of the guard's reach may still hold its pipes.
-EOF_GRACE: Final = 1.0
 HIGH_WATER: Final = 256 * 1024
 # Of stdout alone: a user's pipes may reserve 64 MiB together before Linux shrinks new ones.
 PIPE_SIZE: Final = 1024 * 1024
+
+
+class Timings(NamedTuple):
+    """Seconds that each step may take."""
+
+    start: float = 10.0
+    term: float = 2.0
+    """From SIGTERM to SIGKILL."""
+    kill: float = 2.0
+    """From SIGKILL until nothing more is waited for."""
+    eof: float = 1.0
+    """From the program's end to that of its pipes: something out of the guard's reach may still
+    hold them."""
+
+
+TIMINGS: Final = Timings()
 
 
 class StdioTransport:
@@ -44,10 +55,12 @@ class StdioTransport:
         stderr_limit: int = 64 * 1024,
         on_stderr: Callable[[str], None] | None = None,
         secrets: Mapping[str, bytes] | None = None,
+        timings: Timings = TIMINGS,
     ) -> None:
         """`secrets`: what the program reads from descriptors, by the variables that tell which."""
         if not argv:
             raise ValueError("argv names no program")
+        self._timings = timings
         self._argv = tuple(argv)
         self._cwd = cwd
         self._env = dict(env)
@@ -138,7 +151,7 @@ class StdioTransport:
 
     async def _started(self) -> int:
         try:
-            async with asyncio.timeout(START_DEADLINE):
+            async with asyncio.timeout(self._timings.start):
                 kind, number = await self._status.first_report()
         except TimeoutError:
             raise SpawnFailed(self._argv[0], "the guard process does not answer") from None
@@ -189,12 +202,12 @@ class StdioTransport:
                 self._after(grace, self._terminate)
 
     def _terminate(self) -> None:
-        self._after(TERM_GRACE, self._kill)
+        self._after(self._timings.term, self._kill)
         if self._handle is not None:
             self._handle.signal(signal.SIGTERM)
 
     def _kill(self) -> None:
-        self._after(KILL_GRACE, self._finish)
+        self._after(self._timings.kill, self._finish)
         if self._handle is not None:
             self._handle.end()
 
@@ -214,7 +227,7 @@ class StdioTransport:
 
     def _process_ended(self) -> None:
         if self._running:
-            self._after(EOF_GRACE, self._finish)
+            self._after(self._timings.eof, self._finish)
             self._settle()
 
     def _settle(self) -> None:
@@ -223,7 +236,7 @@ class StdioTransport:
         if self._stdout.ended and self._stderr.ended:
             self._finish()
         elif self._timer is None:
-            self._after(EOF_GRACE, self._finish)
+            self._after(self._timings.eof, self._finish)
 
     def _finish(self) -> None:
         if self._exit is not None:
