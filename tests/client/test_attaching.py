@@ -15,8 +15,7 @@ from pilothouse.client.turns import TurnTracker
 from pilothouse.errors import InvalidOption, UsageError
 from pilothouse.protocol import ControlRequest, Initialize, InitializeResult, decode
 from pilothouse_sim.scripted_cli import GREETING, ScriptedCLI
-
-DEADLINE = 10.0
+from tests.support.waiting import DEADLINE
 
 
 @pytest.fixture(autouse=True)

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from pilothouse import Allow, Client, Hooks, Options, ToolServer, UnknownMessage, deny_tool, tool
+from tests.support.waiting import DEADLINE
 
-DEADLINE = 30.0
 UNREAD = 10_000
 
 # At the first prompt it writes more than any pipe holds, asks, and ends its turn when it has all

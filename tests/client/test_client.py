@@ -31,8 +31,8 @@ from pilothouse import (
 from pilothouse.protocol import ControlResponse, Message
 from pilothouse.transport.base import LONGEST_LINE
 from pilothouse_sim.scripted_cli import ScriptedCLI
+from tests.support.waiting import DEADLINE
 
-DEADLINE = 10.0
 BASH = {"tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": "t1"}
 
 

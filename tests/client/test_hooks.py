@@ -35,8 +35,8 @@ from pilothouse.protocol.hooks import (
     UserPromptSubmitHookInput,
 )
 from pilothouse.protocol.wire import encode_json, load
+from tests.support.waiting import DEADLINE
 
-DEADLINE = 10.0
 EVENTS = get_args(HookEvent)
 
 

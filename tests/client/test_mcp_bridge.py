@@ -13,8 +13,7 @@ from mcp.server.mcpserver import Context, MCPServer
 from mcp.shared.message import SessionMessage
 
 from pilothouse.client.tools import McpBridge, attach, tool_hosts
-
-DEADLINE = 10.0
+from tests.support.waiting import DEADLINE
 
 
 def call(name: str, arguments: Any = None, request_id: int = 7, **meta: Any) -> dict[str, Any]:

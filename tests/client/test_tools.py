@@ -23,8 +23,7 @@ from pilothouse.client.tools import (
     tool,
     tool_hosts,
 )
-
-DEADLINE = 10.0
+from tests.support.waiting import DEADLINE
 
 
 class Colour(enum.Enum):

@@ -24,10 +24,10 @@ from pilothouse.doors.listening import make_server, serve
 from pilothouse.doors.sockets import Socket
 from pilothouse.doors.tokens import Keyring
 from tests.support.certificates import certificate
+from tests.support.waiting import DEADLINE
 
 KEYRING = Keyring(b"k" * 32)
 TOKEN = KEYRING.issue("s", "r")
-DEADLINE = 30.0
 MUCH = 64 * 1024 * 1024
 LITTLE = 8 * 1024 * 1024
 AT_ONCE = 0.05

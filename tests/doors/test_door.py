@@ -12,6 +12,7 @@ from pilothouse.doors.door import STATUS, Doors
 from pilothouse.doors.sockets import Scope, Socket
 from pilothouse.doors.tokens import Keyring
 from pilothouse.relay.refusals import HEADER, PERMANENT, Refusal
+from tests.support.waiting import DEADLINE
 
 KEYRING = Keyring(b"k" * 32)
 TOKEN = KEYRING.issue("a-session", "a-run")
@@ -346,6 +347,6 @@ async def test_the_life_of_the_server_is_answered() -> None:
     async def send(message: Scope) -> None:
         sent.append(message["type"])
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE):
         await opened()({"type": "lifespan"}, receive, send)
     assert sent == ["lifespan.startup.complete", "lifespan.shutdown.complete"]

@@ -25,6 +25,7 @@ from pilothouse.relay import framing
 from pilothouse.relay.framing import Frame, Kind
 from pilothouse.relay.refusals import HEADER, Refusal
 from pilothouse.transport.base import LONGEST_LINE
+from tests.support.waiting import DEADLINE
 
 KEYRING = Keyring(b"k" * 32)
 
@@ -106,13 +107,13 @@ async def test_what_is_longer_than_a_line_is_not_taken_and_said_to_be_too_long(
     async with listen(made, tmp_path / "door"), connect(str(tmp_path / "door")) as link:
         with suppress(ConnectionClosed):
             await link.send(b"x" * (LONGEST_MESSAGE + 1))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             assert await echo.was_too_long
 
 
 async def test_a_connection_that_stays_does_not_keep_it_from_ending(tmp_path: Path) -> None:
     path = tmp_path / "door"
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(DEADLINE):
         async with listen(doors(), path):
             link = await connect(str(path))
             await link.send(b"hello")

@@ -19,8 +19,7 @@ from pilothouse.engine.recorder import Recorder
 from pilothouse.engine.view import View
 from pilothouse.journal.contract import Posted
 from tests.support.asks import tool_request
-
-DEADLINE = 10.0
+from tests.support.waiting import DEADLINE
 
 
 class Slow:

@@ -240,7 +240,7 @@ async def test_an_engine_whose_journal_failed_still_ends_its_clis(stage: EngineS
     cli.speak()
     cli.want("tool")
     await turns_of_the_loop(20)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(DEADLINE):
         await stage.engine.aclose()
     assert not cli.is_alive
     assert not stage.session(cli.session_id).has_cli

@@ -21,8 +21,7 @@ from pilothouse.engine.engine import SessionEngine
 from pilothouse.engine.writers import Writers
 from pilothouse.errors import NotNow, SessionTaken
 from pilothouse.settings import load
-
-DEADLINE = 30
+from tests.support.waiting import DEADLINE
 
 
 @pytest.fixture

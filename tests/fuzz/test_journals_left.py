@@ -16,11 +16,11 @@ from pilothouse.errors import Refused
 from tests.support.fuzz.findings import Findings
 from tests.support.fuzz.mutation import DATA
 from tests.support.fuzz.stage import FuzzStage, fuzz_staged
+from tests.support.waiting import DEADLINE
 
 LEFT = sorted(path.stem for path in (DATA / "journals").glob("*.sql"))
 SESSIONS = {"token-counts": 2, "costs": 4, "directory": 2}
 HONEST = "/home/dev/honest"
-DEADLINE = 30.0
 
 
 def laid_out(name: str, path: Path) -> None:

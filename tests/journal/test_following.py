@@ -15,6 +15,7 @@ from pilothouse.api.records import PARTIAL
 from pilothouse.journal.contract import Draft
 from pilothouse.journal.sqlite import SqliteJournal
 from pilothouse.journal.tail import Tail
+from tests.support.waiting import DEADLINE
 
 SESSIONS = ("a", "b", "c")
 HOWS = [(None, True), (None, False), ("a", True), ("b", False)]
@@ -134,7 +135,7 @@ def test_each_entry_is_seen_once_or_in_a_gap(steps: list[tuple[str, Any]]) -> No
             path = Path(folder) / "journal.db"
             run = Run(await SqliteJournal.open(path), path)
             try:
-                async with asyncio.timeout(60):
+                async with asyncio.timeout(DEADLINE):
                     for name, given in steps:
                         await run.step(name, given)
                     await run.finish()

@@ -9,9 +9,9 @@ from typing import Any
 from pilothouse.doors.runners import Runners
 from pilothouse.engine.door_routes import DoorRoutes
 from tests.support.doors.runner_peer import arrive, roster_file
+from tests.support.waiting import DEADLINE
 
 WILL = 0.05
-DEADLINE = 20.0
 
 
 class Route:

@@ -14,8 +14,7 @@ import pytest
 from pilothouse.relay import deaths, registry
 from pilothouse.relay.deaths import Watch, guard_of, last_words, lives
 from pilothouse.relay.registry import Found
-
-DEADLINE = 20.0
+from tests.support.waiting import DEADLINE
 
 
 @pytest.fixture

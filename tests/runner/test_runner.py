@@ -16,6 +16,7 @@ from pilothouse.relay import registry
 from pilothouse.transport import SpawnFailed
 from tests.support.processes import alive, gone
 from tests.support.runner.server import RunnerHost, RunnerServer, runner, runner_server
+from tests.support.waiting import DEADLINE
 
 
 @pytest.fixture
@@ -267,7 +268,7 @@ async def test_a_server_that_is_silent_is_left_for_another_try(machine: RunnerHo
     deaf = await asyncio.start_server(take, "127.0.0.1", 0)
     url = f"ws://127.0.0.1:{deaf.sockets[0].getsockname()[1]}"
     async with runner(url, machine, "a-token", pace={"handshake": 0.2}) as running:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             await enough.wait()
         await running.end()
     for writer in visits:
@@ -289,7 +290,7 @@ async def test_a_server_that_goes_by_another_name_says_what_to_do(machine: Runne
     other = await asyncio.start_server(refuse, "127.0.0.1", 0)
     url = f"ws://127.0.0.1:{other.sockets[0].getsockname()[1]}"
     async with runner(url, machine, "a-token") as running:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             await answered.wait()
             while "setting hosts" not in running.said():  # noqa: ASYNC110 - a program's words
                 await asyncio.sleep(0.01)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from pilothouse.server.idling import wait_unneeded
+from tests.support.waiting import DEADLINE
 
 IDLE = 0.01
 MANY = 30
@@ -51,8 +52,8 @@ async def test_it_is_needed_as_long_as_there_is_somebody(needed_by: str) -> None
     else:
         attendance.idle_s = 0
     task = waiting(engine, attendance)
-    await asyncio.wait_for(engine.asked_often.wait(), 30)
+    await asyncio.wait_for(engine.asked_often.wait(), DEADLINE)
     assert not task.done()
     engine.live = engine.questions = 0
     attendance.idle_s = 1000
-    await asyncio.wait_for(task, 30)
+    await asyncio.wait_for(task, DEADLINE)

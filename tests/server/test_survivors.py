@@ -25,6 +25,7 @@ from tests.support.programs.stand_in_server import TOKEN
 from tests.support.relay.door import SESSION
 from tests.support.relay.relays import ECHO, python, relay
 from tests.support.server.machine import Machine
+from tests.support.waiting import DEADLINE
 
 Stand = Callable[..., str]
 Pretend = Callable[..., subprocess.Popen[bytes]]
@@ -145,7 +146,7 @@ async def test_stop_all_has_a_relay_end_its_cli_in_order(
     folder.mkdir()
     pace = {"interrupt": 0.1, "farewell": 0.1}
     async with relay(f"unix:{state / 'nobody'}", folder, python(ECHO), pace=pace) as running:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(DEADLINE):
             while (found := registry.alive(running.spool)) is None:  # noqa: ASYNC110 - not ours
                 await asyncio.sleep(0.01)
         assert found.session_id == SESSION

@@ -28,6 +28,7 @@ from pilothouse_sim.simulator.cassette import play
 from pilothouse_sim.simulator.replay.actions import EndReplay, WriteLine
 from pilothouse_sim.simulator.replay.names import HostPlace
 from pilothouse_sim.simulator.replay.player import Player
+from tests.support.waiting import DEADLINE
 
 
 def written(path: Path, *entries: CassetteEntry) -> Path:
@@ -377,5 +378,5 @@ async def test_a_replay_whose_reader_fails_ends_with_what_failed(
     monkeypatch.setattr("pilothouse_sim.simulator.cassette._open_stdin", open_stdin)
     path = written(tmp_path / "c.jsonl", CassetteEntry(0.0, "in", PROMPT))
     with pytest.raises(LookupError, match="a fault of the player's"):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(DEADLINE):
             await play(path, [])

@@ -14,8 +14,7 @@ import pytest
 
 from pilothouse_sim.cassettes import Cassette, read
 from pilothouse_sim.recorder import write_launcher
-
-DEADLINE = 30.0
+from tests.support.waiting import DEADLINE
 
 RECORDER = (sys.executable, "-P", "-m", "pilothouse_sim.recorder")
 ECHO = """

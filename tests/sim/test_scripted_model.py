@@ -10,8 +10,7 @@ import pytest
 
 from pilothouse_sim.scenario import ApiError, Broken, Reply, Scenario, gate, reply, text, tool
 from pilothouse_sim.scripted_model import ScriptedModel
-
-DEADLINE = 10
+from tests.support.waiting import DEADLINE
 
 
 class Http:

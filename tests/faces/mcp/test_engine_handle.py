@@ -13,6 +13,7 @@ from pilothouse.api.engine import Engine
 from pilothouse.api.events import Batch
 from pilothouse.errors import ServerError, UnknownSession
 from pilothouse.faces.mcp.engine_handle import EngineHandle
+from tests.support.waiting import DEADLINE
 
 
 class Standin:
@@ -106,7 +107,7 @@ async def test_a_watch_goes_on_with_the_engine_that_somebody_asked_next(stable: 
         await asyncio.sleep(0)  # the watch waits now
         stable.made[0].lost.set()
         assert await handle.ask(health) == 2
-        assert (await asyncio.wait_for(following, 5)).cursor == 13
+        assert (await asyncio.wait_for(following, DEADLINE)).cursor == 13
 
 
 async def test_who_only_watches_starts_no_engine(stable: Stable) -> None:
@@ -115,7 +116,7 @@ async def test_who_only_watches_starts_no_engine(stable: Stable) -> None:
         await anext(batches)
         stable.made[0].lost.set()
         with pytest.raises(ServerError):
-            await asyncio.wait_for(anext(batches), 5)
+            await asyncio.wait_for(anext(batches), DEADLINE)
     assert len(stable.made) == 1
 
 
@@ -125,6 +126,6 @@ async def test_a_watch_ends_with_the_face(stable: Stable) -> None:
         await anext(batches)
         await handle.aclose()
         with pytest.raises(StopAsyncIteration):
-            await asyncio.wait_for(anext(batches), 5)
+            await asyncio.wait_for(anext(batches), DEADLINE)
     with pytest.raises(ServerError):
         await handle.engine()

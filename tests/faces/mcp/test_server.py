@@ -16,6 +16,7 @@ from pilothouse.faces.mcp import permission
 from pilothouse_sim.scenario import reply, tool
 from tests.support.engine.harness import run_bare_cli
 from tests.support.mcp.harness import HELD, SOON, TOUCH, McpHarness, OpenMcp, respond, text_of
+from tests.support.waiting import DEADLINE
 
 ASKS = {"tool_name": "Bash", "input": {"command": "ls"}, "tool_use_id": "toolu_1"}
 PLAN = "# Plan\n\n1. Look\n2. Leap\n"
@@ -271,7 +272,7 @@ async def test_a_cancelled_call_ends_the_wait_and_nothing_else(desk: OpenMcp, er
                 progress_callback=tell,
             )
         )
-        await asyncio.wait_for(told.wait(), 30)
+        await asyncio.wait_for(told.wait(), DEADLINE)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
@@ -369,7 +370,7 @@ async def test_a_cli_of_somebody_else_asks_through_it(desk: OpenMcp, era: str) -
         await model.call(
             "claude_respond", sessionId=question.session_id, id=question.id, answers=["allow"]
         )
-        told = json.loads(text_of(await asyncio.wait_for(asking, 30)))
+        told = json.loads(text_of(await asyncio.wait_for(asking, DEADLINE)))
     assert told == {"behavior": "allow", "updatedInput": {"command": "ls"}}
     await beside.aclose()
 

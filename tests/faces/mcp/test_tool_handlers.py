@@ -20,6 +20,7 @@ from pilothouse.faces.mcp.calls import CALLS
 from pilothouse.faces.mcp.engine_handle import EngineHandle
 from pilothouse.faces.mcp.tool_handlers import Act, Outcome, ToolHandlers
 from tests.support.http.fake_engine import NOW, FakeEngine
+from tests.support.waiting import DEADLINE
 
 
 class Recording(FakeEngine):
@@ -259,7 +260,7 @@ async def test_a_call_tells_how_it_goes_while_it_waits() -> None:
         table.engine.sessions[session_id], state="done", result="Done."
     )
     table.engine.append(session_id, "turn.ended")
-    assert (await asyncio.wait_for(waiting, 20))["result"] == "Done."
+    assert (await asyncio.wait_for(waiting, DEADLINE))["result"] == "Done."
     assert table.caller.told == ["works"]
 
 

@@ -20,10 +20,10 @@ from pilothouse_sim.simulator.cassette import write_player
 from pilothouse_sim.simulator.replay.actions import Action, EndReplay, WriteLine
 from pilothouse_sim.simulator.replay.names import HostPlace
 from pilothouse_sim.simulator.replay.player import Player
+from tests.support.waiting import DEADLINE
 
 Json = dict[str, Any]
 
-DEADLINE = 30.0
 SESSION = "11111111-1111-4111-8111-111111111111"
 OTHER = "22222222-2222-4222-8222-222222222222"
 PROMPT_ID = "33333333-3333-4333-8333-333333333333"

@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from pilothouse_sim.simulator.faults import GARBAGE, LONG_LINE, BadFault, Faults, FaultyEnd
+from tests.support.waiting import DEADLINE
 
 
 class Heard:
@@ -40,7 +41,7 @@ async def played(words: str, *lines: bytes) -> list[bytes]:
     end = FaultyEnd(heard, Faults.parse(words))
     await end.start(heard)
     end.write(b"".join(lines))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         await end.aclose()
     return heard.lines
 
@@ -67,7 +68,7 @@ async def test_a_hanging_end_writes_and_hears_nothing_more() -> None:
     end = FaultyEnd(heard, Faults.parse("hang=1"))
     await end.start(heard)
     end.write(b"one\ntwo\n")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         await heard.written.wait()
     await asyncio.sleep(0)
     end.data_received(b"anybody?\n")
@@ -102,7 +103,7 @@ async def test_a_hanging_end_can_still_be_closed() -> None:
     end = FaultyEnd(heard, Faults.parse("hang=1"))
     await end.start(heard)
     end.write(b"one\ntwo\n")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         await heard.written.wait()
         await end.aclose()
     assert heard.lines == [b"one\n"]

@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
+from tests.support.waiting import DEADLINE
+
 FLAGS = (
     *("-p", "--output-format=stream-json", "--input-format=stream-json", "--verbose"),
     "--permission-prompt-tool=stdio",
 )
 PROMPT = {"type": "user", "message": {"role": "user", "content": "hello"}}
 WAITS = "touch started; exec sleep 321"
-DEADLINE = 30
 
 
 def hooks(event: str) -> str:

@@ -17,6 +17,7 @@ from msgspec import UNSET
 from pilothouse_sim.simulator.tools import bash, ids, registry
 from pilothouse_sim.simulator.tools.base import ToolFailure, ToolSurroundings
 from pilothouse_sim.simulator.tools.command import ShellCommand
+from tests.support.waiting import DEADLINE
 
 RECORDED: dict[str, Any] = json.loads((Path(__file__).parent / "data" / "tools.json").read_text())
 
@@ -149,7 +150,7 @@ def number_in(path: Path) -> int:
 
 async def started(path: Path) -> int:
     """The number a command wrote to a file, once it is there."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while not number_in(path):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     return number_in(path)
@@ -162,7 +163,7 @@ async def test_a_cancelled_command_leaves_no_process_behind(place: ToolSurroundi
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while is_running(group):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     assert not list(bash.tasks_folder(place).iterdir())
@@ -188,7 +189,7 @@ async def test_a_command_that_nobody_adopts_ends_with_its_time(place: ToolSurrou
     outcome = await bash.run({"command": "echo $$ > own; sleep 600", "timeout": 500}, place)
     assert outcome.result["timedOutAfterMs"] == 500
     group = await started(place.cwd / "own")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while is_running(group):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
@@ -289,7 +290,7 @@ async def test_a_command_cancelled_while_it_starts_leaves_no_process_behind(
     starting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await starting
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(DEADLINE):
         while (own := number_in(place.cwd / "own")) and is_running(own):  # noqa: ASYNC110
             await asyncio.sleep(0.01)
     assert not list(bash.tasks_folder(place).iterdir())
