@@ -5,8 +5,9 @@ SCRIPT="scripts/$(basename "$0")"
 ROOT="$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)"
 LOG="$ROOT/.cache/pip.log"
 cd "$ROOT"
-# A user's own settings must not decide what the scripts import or where pip installs.
-unset PYTHONHOME PYTHONPATH
+# A user's own settings must not decide what the scripts import, where pip installs, or that every
+# process compiles everything again.
+unset PYTHONHOME PYTHONPATH PYTHONDONTWRITEBYTECODE
 export PIP_USER=0 PIP_DISABLE_PIP_VERSION_CHECK=1
 
 use_venv() {
