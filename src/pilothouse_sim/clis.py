@@ -161,7 +161,7 @@ class _ModelledCLI:
         return self._watched.unscripted
 
     async def reached(self, gate: str, *, deadline: float = DEADLINE) -> None:
-        """Waits until the model stands at the gate; `GateNotReached` says how far it came."""
+        """Wait until the model stands at the gate; `GateNotReached` says how far it came."""
         await self._watched.reached(gate, deadline=deadline)
 
     def wait_reached(self, gate: str, *, deadline: float = DEADLINE) -> None:
@@ -169,11 +169,11 @@ class _ModelledCLI:
         self._watched.wait_reached(gate, deadline=deadline)
 
     def release(self, gate: str) -> None:
-        """Opens the gate, now and for every reply that comes to it later."""
+        """Open the gate, now and for every reply that comes to it later."""
         self._watched.release(gate)
 
     def finish(self) -> None:
-        """Opens every gate, and raises `Unscripted` if the scenario was too short."""
+        """Open every gate, and raise `Unscripted` if the scenario was too short."""
         for gate in _gates(self.scenario):
             self.release(gate)
         if self._strict and self.unscripted:
@@ -300,7 +300,7 @@ class RecordedCLI:
         return _options(self.path, self.cwd, self.environment, overrides)
 
     def replay(self) -> None:
-        """Plays what the file has."""
+        """Play what the file has."""
         self.environment = self._room.environment()
         player = [
             sys.executable,
@@ -312,21 +312,21 @@ class RecordedCLI:
         self.path = isolated_executable(self.path.parent, player, self.environment)
 
     def record(self, binary: Path, env: Mapping[str, str]) -> None:
-        """Records this CLI in the environment of this process: the user's own CLI."""
+        """Record this CLI in the environment of this process: the user's own CLI."""
         self.recording = True
         self.environment = dict(os.environ) | dict(env)
         extra = [f"{name}={value}" for name, value in env.items()]
         self.path = write_program(self.path.parent, ["env", *extra, *self._recorder(binary)])
 
     def record_scripted(self, binary: Path, model_url: str, env: Mapping[str, str]) -> None:
-        """Records this CLI with the scripted model at the URL, and nothing else around it."""
+        """Record this CLI with the scripted model at the URL, and nothing else around it."""
         self.recording = True
         self.environment = scripted_environment(self._room, model_url, env)
         command = self._recorder(binary)
         self.path = isolated_executable(self.path.parent, command, self.environment)
 
     def keep(self) -> None:
-        """Puts what was recorded in its place; `TwoSessions` if there was more than one."""
+        """Put what was recorded in its place; `TwoSessions` if there was more than one."""
         if not self._taken.exists():
             return
         if len(list(self._taken.parent.iterdir())) > 1:

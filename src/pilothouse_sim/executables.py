@@ -27,7 +27,7 @@ _PASSED_ON = (
 
 
 def simulator_executable(folder: Path | str, environment: Mapping[str, str] | None = None) -> Path:
-    """Writes a `claude` into the folder that is the simulator, run by this very interpreter.
+    """Write a `claude` into the folder that is the simulator, run by this very interpreter.
 
     It needs no installed console script and nothing from the environment of whoever starts it;
     `environment` goes over that one.
@@ -41,7 +41,7 @@ def simulator_executable(folder: Path | str, environment: Mapping[str, str] | No
 def isolated_executable(
     folder: Path | str, command: Sequence[str | Path], environment: Mapping[str, str]
 ) -> Path:
-    """Writes a `claude` into the folder that runs the command in this environment and no other.
+    """Write a `claude` into the folder that runs the command in this environment and no other.
 
     The official SDKs give a CLI all of their own process's environment, keys included.
     """

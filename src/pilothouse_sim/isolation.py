@@ -26,7 +26,7 @@ _IFREQ = "16sH14s"
 
 
 def enter_network_namespace() -> bool:
-    """Moves this process into a new network namespace whose loopback interface is up.
+    """Move this process into a new network namespace whose loopback interface is up.
 
     Call it before any thread starts: a namespace belongs to the calling thread and to what it
     starts later. Without the privilege for it a user namespace is tried, in which the user keeps

@@ -74,7 +74,7 @@ def encoded_path(path: str) -> str:
 
 
 def path_changer(pairs: Sequence[tuple[str, str]]) -> Callable[[str], str]:
-    """Puts other folders in the place of some, wherever a text names them as whole parts."""
+    """Put other folders in the place of some, wherever a text names them as whole parts."""
     changes: dict[str, str] = {}
     for old, new in pairs:
         if len(old) > 1 and old != new and new:

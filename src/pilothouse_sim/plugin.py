@@ -56,7 +56,7 @@ def pytest_runtest_makereport(
 
 @pytest.fixture
 def simulated_cli(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SimulatedCLIMaker]:
-    """Makes simulated CLIs: `simulated_cli(reply("Aye."))` has a `path` that any client can start.
+    """Make simulated CLIs: `simulated_cli(reply("Aye."))` has a `path` that any client can start.
 
     It takes a scenario, its file, or replies. At the end a request without a reply is an error.
     """
@@ -66,7 +66,7 @@ def simulated_cli(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Simulate
 
 @pytest.fixture
 def scripted_model() -> Iterator[ModelMaker]:
-    """Serves scripted models: `scripted_model(reply("Aye.")).url` goes to ANTHROPIC_BASE_URL."""
+    """Serve scripted models: `scripted_model(reply("Aye.")).url` goes to ANTHROPIC_BASE_URL."""
     with ExitStack() as stack:
         yield ModelMaker(stack)
 
@@ -77,7 +77,7 @@ def real_cli(
     tmp_path_factory: pytest.TempPathFactory,
     scripted_model: ModelMaker,
 ) -> Iterator[RealCLIMaker]:
-    """Makes real CLIs behind a scripted model; called like `simulated_cli`."""
+    """Make real CLIs behind a scripted model; called like `simulated_cli`."""
     with ExitStack() as stack:
         yield RealCLIMaker(request.config, tmp_path_factory, stack, scripted_model)
 
@@ -88,7 +88,7 @@ def cassette(
     tmp_path_factory: pytest.TempPathFactory,
     scripted_model: ModelMaker,
 ) -> Iterator[CassetteMaker]:
-    """Records a session once, replays it after: `cassette("talk")` has a `path` to start.
+    """Record a session once, replay it after: `cassette("talk")` has a `path` to start.
 
     The recordings are in `cassettes/` beside the test's file.
     """
@@ -287,7 +287,7 @@ def _room(temporary: pytest.TempPathFactory, name: str, cwd: Path | None) -> Roo
 
 
 def _reporting(finish: Callable[[], None]) -> Callable[[], None]:
-    """Lets what is wrong at the end show as a failure with its words alone."""
+    """Let what is wrong at the end show as a failure with its words alone."""
 
     def run() -> None:
         try:

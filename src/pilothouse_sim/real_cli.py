@@ -59,7 +59,7 @@ def fetch(version: str, cache: Path) -> Path:
 
 
 def extract(wheel: Path, binary: Path) -> Path:
-    """Takes the CLI out of a wheel; it appears at its place complete or not at all."""
+    """Take the CLI out of a wheel; it appears at its place complete or not at all."""
     binary.parent.mkdir(parents=True, exist_ok=True)
     part = binary.with_name(f"{binary.name}.{os.getpid()}.part")
     try:
@@ -95,7 +95,7 @@ def environment(home: Path, base_url: str, **extra: str) -> dict[str, str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Fetches the named versions, or all that are known."""
+    """Fetch the named versions, or all that are known."""
     parser = argparse.ArgumentParser(prog="python -m pilothouse_sim.real_cli")
     parser.add_argument("--cache", type=Path, default=_default_cache())
     parser.add_argument("versions", nargs="*", default=[*CLI_WHEELS, *NODE_CLIS])
@@ -160,7 +160,7 @@ def _download_package(version: str, folder: Path) -> Path:
 
 
 def _unpack_package(package: Path, binary: Path) -> Path:
-    """Puts the CLI where it belongs, with a program that has Node run it: all of it or nothing."""
+    """Put the CLI where it belongs, with a program that has Node run it: all of it or nothing."""
     part = package.parent / "unpacked"
     with tarfile.open(package) as archive:
         # Its hash was checked. Python has the filter since 3.11.4.

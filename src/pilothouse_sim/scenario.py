@@ -285,7 +285,7 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, body: dict[str, Any]) -> ModelRequest:
-        """Reads the body of a Messages API call."""
+        """Read the body of a Messages API call."""
         messages = cast("list[dict[str, Any]]", body.get("messages") or [])
         users = [message for message in messages if message.get("role") == "user"]
         return cls(
@@ -336,7 +336,7 @@ class Script:
         return self._take(self._main, request)
 
     def skip(self, replies: int) -> None:
-        """Passes over replies that an earlier run has given."""
+        """Pass over replies that an earlier run has given."""
         for _ in zip(range(replies), self._main, strict=False):
             pass
 
@@ -384,7 +384,7 @@ def computed(answer: Callable[[ModelRequest], AnyReply], /) -> Computed:
 
 
 def load(path: Path) -> Scenario:
-    """Reads a scenario from a JSON file."""
+    """Read a scenario from a JSON file."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=Scenario)
     except OSError as error:
@@ -398,7 +398,7 @@ def load(path: Path) -> Scenario:
 
 
 def save(scenario: Scenario, path: Path) -> None:
-    """Writes a scenario to a JSON file; computed replies cannot be written."""
+    """Write a scenario to a JSON file; computed replies cannot be written."""
     if any(isinstance(entry, Computed) for entry in _all_replies(scenario)):
         raise ScenarioError(f"{path}: a computed reply is code, and cannot be written to a file")
     path.write_bytes(msgspec.json.encode(scenario))

@@ -77,7 +77,7 @@ class ScriptedModel:
         await self.aclose()
 
     async def aclose(self) -> None:
-        """Stops serving; open streams are cut."""
+        """Stop serving; open streams are cut."""
         if self._server is None:
             return
         self._server.close()
@@ -88,15 +88,15 @@ class ScriptedModel:
         self._server = None
 
     async def reached(self, gate: str) -> None:
-        """Waits until a stream stands at the gate."""
+        """Wait until a stream stands at the gate."""
         await self._reached[gate].wait()
 
     def release(self, gate: str) -> None:
-        """Opens the gate, now and for every later stream that comes to it."""
+        """Open the gate, now and for every later stream that comes to it."""
         self._released[gate].set()
 
     async def asked(self, number: int) -> ModelRequest:
-        """Waits for the request of this number, counted from 1, and returns it."""
+        """Wait for the request of this number, counted from 1, and return it."""
         async with self._arrived:
             await self._arrived.wait_for(lambda: len(self.requests) >= number)
         return self.requests[number - 1]

@@ -47,12 +47,12 @@ class ServedModel:
         self.close()
 
     def start(self) -> None:
-        """Begins to listen."""
+        """Begin to listen."""
         self._thread.start()
         self._call(self._model.__aenter__()).result(DEADLINE)
 
     def close(self) -> None:
-        """Stops serving; open streams are cut."""
+        """Stop serving; open streams are cut."""
         self._call(self._model.aclose()).result(DEADLINE)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(DEADLINE)
@@ -79,7 +79,7 @@ class ServedModel:
         return self._model.gates_reached
 
     async def reached(self, gate: str, *, deadline: float = DEADLINE) -> None:
-        """Waits until a stream stands at the gate; `GateNotReached` if none does in time."""
+        """Wait until a stream stands at the gate; `GateNotReached` if none does in time."""
         try:
             async with asyncio.timeout(deadline):
                 await asyncio.wrap_future(self._call(self._model.reached(gate)))
@@ -96,7 +96,7 @@ class ServedModel:
             raise self._not_reached(gate, deadline) from None
 
     def release(self, gate: str) -> None:
-        """Opens the gate, now and for every stream that comes to it later."""
+        """Open the gate, now and for every stream that comes to it later."""
         self._loop.call_soon_threadsafe(self._model.release, gate)
 
     def _not_reached(self, gate: str, deadline: float) -> GateNotReached:

@@ -54,7 +54,7 @@ class Stage:
         return sorted(path.stem for path in self.folder.glob("*.reached"))
 
     async def reached(self, gate: str, *, deadline: float = DEADLINE) -> None:
-        """Waits until a session stands at the gate; `GateNotReached` if none does in time."""
+        """Wait until a session stands at the gate; `GateNotReached` if none does in time."""
         import asyncio  # tests without an event loop need none
 
         for pause in self._waits_for(gate, deadline):
@@ -66,7 +66,7 @@ class Stage:
             time.sleep(pause)
 
     def release(self, gate: str) -> None:
-        """Opens the gate, now and for every session that comes to it later."""
+        """Open the gate, now and for every session that comes to it later."""
         (self.folder / f"{gate}.open").touch()
 
     def _waits_for(self, gate: str, deadline: float) -> Iterator[float]:

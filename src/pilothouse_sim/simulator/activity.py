@@ -19,35 +19,35 @@ class SessionActivity:
         self._open_questions = 0
 
     def start(self) -> None:
-        """Says `running`, unless it was said already."""
+        """Say `running`, unless it was said already."""
         if not self.is_running:
             self.is_running = True
             self.tell("running")
 
     def settle(self) -> None:
-        """Says `idle`, unless it was said already."""
+        """Say `idle`, unless it was said already."""
         if self.is_running:
             self.is_running = False
             self.tell("idle")
 
     def say_again(self) -> None:
-        """Says once more that nothing is going on, if so."""
+        """Say once more that nothing is going on, if so."""
         if not self.is_running:
             self.tell("idle")
 
     def require_action(self) -> None:
-        """Notes that a question to the client is open."""
+        """Note that a question to the client is open."""
         self._open_questions += 1
         self.tell("requires_action")
 
     def end_action(self) -> None:
-        """Notes that a question to the client is closed."""
+        """Note that a question to the client is closed."""
         self._open_questions -= 1
         if self._open_questions == 0:
             self.tell("running")
 
     def tell(self, activity: str) -> None:
-        """Writes the line."""
+        """Write the line."""
         if self._state.is_set("CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS"):
             self._state.outlet.system("session_state_changed", state=activity)
         elif self._state.is_set("CLAUDE_CODE_SDK_READS_SESSION_STATE"):

@@ -62,7 +62,7 @@ class AgentLoop:
         self._queue = queue
 
     async def converse(self, tally: Tally) -> TurnEnding:
-        """Goes on until the model has nothing more to do, or something ends the turn."""
+        """Go on until the model has nothing more to do, or something ends the turn."""
         calls_made = 0
         patience = Patience(self._state, self.conversation, tally)
         while True:

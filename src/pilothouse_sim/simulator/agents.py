@@ -49,7 +49,7 @@ class Agents:
         self._parts = parts
 
     async def launch(self, call: CalledTool, arguments: dict[str, Any]) -> ToolOutcome:
-        """Sends a sub-agent off and says so."""
+        """Send a sub-agent off and say so."""
         kind = arguments.get("subagent_type") or "general-purpose"
         if kind not in self._state.agent_names():
             known = ", ".join(self._state.agent_names())

@@ -142,7 +142,7 @@ class ModelCaller:
         return spoken
 
     async def _ask_whole(self, begun: SpokenReply, *, counts: bool) -> SpokenReply | TurnEnding:
-        """Asks for the reply in one piece, because its stream does not come through."""
+        """Ask for the reply in one piece, because its stream does not come through."""
         if counts:
             self._count(begun)
         else:

@@ -44,7 +44,7 @@ class Checkpoints:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """Forgets every checkpoint."""
+        """Forget every checkpoint."""
         self._snapshots: dict[str, Backups] = {}
         self._first: Backups = {}
         """The oldest copy of every file that was ever touched."""
@@ -53,7 +53,7 @@ class Checkpoints:
     # Keeping
 
     def begin(self, message_id: str) -> None:
-        """Notes how the tracked files are as a prompt comes."""
+        """Note how the tracked files are as a prompt comes."""
         if not self._is_on:
             return
         kept = {path: self._renewed(path) for path in self._newest}
@@ -61,7 +61,7 @@ class Checkpoints:
         self._write_snapshot(message_id, kept)
 
     def touched(self, path: Path) -> None:
-        """Keeps a file that is about to be changed, if this is the first time in its turn."""
+        """Keep a file that is about to be changed, if this is the first time in its turn."""
         if not self._is_on or not self._snapshots:
             return
         message_id, current = next(reversed(self._snapshots.items()))
@@ -80,7 +80,7 @@ class Checkpoints:
         self._transcript.write(delta)
 
     def restore(self, lines: list[dict[str, Any]], session_id: str) -> None:
-        """Takes over what a transcript says of checkpoints."""
+        """Take over what a transcript says of checkpoints."""
         for line in lines:
             match line["type"]:
                 case "file-history-snapshot":
@@ -136,7 +136,7 @@ class Checkpoints:
     # Going back
 
     def rewind(self, message_id: str, *, dry_run: bool) -> dict[str, Any]:
-        """Puts files back, or only says what that would change. `error` says why it cannot."""
+        """Put files back, or only say what that would change. `error` says why it cannot."""
         if not self._is_on:
             return {"canRewind": False, "error": "File rewinding is not enabled."}
         if message_id not in self._snapshots:

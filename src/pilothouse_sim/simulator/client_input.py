@@ -62,7 +62,7 @@ class ClientInput:
             self._go_on()
 
     def _go_on(self) -> None:
-        """Takes what waits; after a request, its answer begins before anything else is taken."""
+        """Take what waits; after a request, its answer begins before anything else is taken."""
         self._is_answering = False
         while self._waiting and not self.failed.done():
             event = self._waiting.popleft()
@@ -101,7 +101,7 @@ class ClientInput:
             self._outlet.flush()
 
     async def finish(self) -> None:
-        """Lets requests be answered that came before the end; none may hold it up for long."""
+        """Let requests be answered that came before the end; none may hold it up for long."""
         if self._answering:
             await asyncio.wait(self._answering, timeout=LAST_ANSWERS)
 
@@ -116,7 +116,7 @@ class ClientInput:
 
 
 def _refuse(line: bytes) -> None:
-    """Ends the CLI for a line that is no JSON, or null; other values that are no objects pass."""
+    """End the CLI for a line that is no JSON, or null; other values that are no objects pass."""
     try:
         if parse_strictly(line) is not None:
             return

@@ -73,7 +73,7 @@ class Compaction:
         self._conversation = conversation
 
     async def by_itself(self, tally: Tally) -> None:
-        """Compacts the conversation if the context window is nearly full."""
+        """Compact the conversation if the context window is nearly full."""
         main = self._conversation
         room = facts.model(self._state.model_name).context_window - main.tokens
         if room > _RESERVE:
@@ -88,7 +88,7 @@ class Compaction:
         tally.user_lines += 1
 
     async def after_refusal(self, tally: Tally, *, needed: int) -> bool:
-        """Compacts a conversation of so many prompts or more, because the API found it too long."""
+        """Compact a conversation of so many prompts or more, because the API found it too long."""
         prompts = len(self._prompts())
         if prompts < 2:
             return False
@@ -103,7 +103,7 @@ class Compaction:
         return True
 
     async def compact(self, trigger: str, instructions: str = "") -> Compacted:
-        """Lets the model sum the conversation up; raises `TooShort` when there is none."""
+        """Let the model sum the conversation up; raise `TooShort` when there is none."""
         self._state.outlet.system("status", status="compacting")
         if not self._spoken():
             self._give_up(TOO_SHORT)
@@ -139,7 +139,7 @@ class Compaction:
         )
 
     async def _fire(self, event: str, trigger: str, **fields: Any) -> list[str]:
-        """Calls the hooks of an event; what the user is told of them."""
+        """Call the hooks of an event; what the user is told of them."""
         fired = await self._hooks.fire(event, {"trigger": trigger, **fields}, query=trigger)
         return [f"{event} [{heard.source}] completed successfully" for heard in fired.heard]
 
@@ -161,7 +161,7 @@ class Compaction:
     # What follows
 
     def settle(self, done: Compacted) -> None:
-        """Puts the summary in place of the conversation, and tells the client."""
+        """Put the summary in place of the conversation, and tell the client."""
         main, transcript = self._conversation, self._transcript
         boundary, anchor = new_id(), new_id()
         kept = self._kept(done.trigger)

@@ -50,16 +50,16 @@ class ModelConversation:
     # What is said
 
     def hear(self, prompt: ClientPrompt) -> None:
-        """Takes a prompt into the conversation; it is echoed when the model begins to answer."""
+        """Take a prompt into the conversation; it is echoed when the model begins to answer."""
         self.add("user", prompt.told)
         self._to_echo.append(prompt)
 
     def add(self, role: str, content: Any) -> None:
-        """Adds to what the model will be told."""
+        """Add to what the model will be told."""
         self.messages.append({"role": role, "content": content})
 
     def forget(self) -> None:
-        """Begins again with nothing said."""
+        """Begin again with nothing said."""
         self.messages = []
         self.tokens = self.dropped = 0
 
@@ -70,13 +70,13 @@ class ModelConversation:
     # Lines
 
     def echo_prompts(self) -> None:
-        """Repeats the prompts of the turn to clients that asked for it."""
+        """Repeat the prompts of the turn to clients that asked for it."""
         prompts, self._to_echo = self._to_echo, []
         for prompt in prompts:
             self.echo(prompt)
 
     def echo(self, prompt: ClientPrompt, *, timed: bool = True) -> None:
-        """Repeats one prompt to clients that asked for it."""
+        """Repeat one prompt to clients that asked for it."""
         if self._state.launch.replay_user_messages:
             self._state.outlet.send(
                 "user",
@@ -88,7 +88,7 @@ class ModelConversation:
             )
 
     def note(self, words: str, tally: Tally, **extra: Any) -> None:
-        """Tells the model something in the user's place, and the client that it was told."""
+        """Tell the model something in the user's place, and the client that it was told."""
         block = {"type": "text", "text": words}
         self.add("user", [block])
         tally.user_lines += 1
@@ -96,13 +96,13 @@ class ModelConversation:
         self.write_user([block], isSynthetic=True, **extra)
 
     def say_interrupted(self, words: str) -> None:
-        """Writes the note that the user stepped in."""
+        """Write the note that the user stepped in."""
         block = {"type": "text", "text": words}
         self.add("user", [block])
         self.write_user([block])
 
     def write_assistant(self, message: dict[str, Any], tally: Tally, **extra: Any) -> None:
-        """Writes a line of the model's."""
+        """Write a line of the model's."""
         own = self._state.outlet.send(
             "assistant",
             message=message,
@@ -118,7 +118,7 @@ class ModelConversation:
                 self._progress.called(block["name"], block["input"])
 
     def write_user(self, content: Any, **extra: Any) -> None:
-        """Writes a line of the user's side: a tool's result, or a note of the CLI's."""
+        """Write a line of the user's side: a tool's result, or a note of the CLI's."""
         message = {"role": "user", "content": content}
         own = self._state.outlet.send(
             "user", message=message, **self.thread.labels, timestamp=timestamp(), **extra

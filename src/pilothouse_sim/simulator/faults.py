@@ -45,7 +45,7 @@ class Faults(Struct, frozen=True, kw_only=True, rename="kebab", forbid_unknown_f
 
     @classmethod
     def parse(cls, words: str) -> Faults:
-        """Reads the value of PILOTHOUSE_FAULTS."""
+        """Read the value of PILOTHOUSE_FAULTS."""
         given: dict[str, str] = {}
         for word in filter(None, words.split(",")):
             name, _, value = word.strip().partition("=")

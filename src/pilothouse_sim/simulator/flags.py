@@ -209,7 +209,7 @@ _COMMA_LISTS: Final = frozenset({"allowed_tools", "disallowed_tools", "tools"})
 
 
 def parse(argv: list[str]) -> LaunchFlags:
-    """Reads a command line; raises `BadFlag` with the CLI's own words for what is wrong in it."""
+    """Read a command line; raise `BadFlag` with the CLI's own words for what is wrong in it."""
     found: dict[str, Any] = {}
     words: list[str] = []
     rest = list(argv)
@@ -309,7 +309,7 @@ def _build(found: dict[str, Any]) -> LaunchFlags:
 
 
 def _split_rules(given: str) -> list[str]:
-    """Cuts at commas and blanks, but not inside the parentheses of a rule."""
+    """Cut at commas and blanks, but not inside the parentheses of a rule."""
     entries, depth, entry = [""], 0, 0
     for letter in given:
         depth += (letter == "(") - (letter == ")")

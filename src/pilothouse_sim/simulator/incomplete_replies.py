@@ -62,7 +62,7 @@ class Patience:
             self._say(message, error="server_error", api_error="connection_failed")
 
     def asks_for_more(self, spoken: SpokenReply) -> bool:
-        """Asks the model to go on if the reply ended too soon."""
+        """Ask the model to go on if the reply ended too soon."""
         if spoken.is_cut:
             return self._note(_CUT_OFF)
         if spoken.stop_reason in _TOO_LONG:

@@ -20,7 +20,7 @@ _SOURCES: Final = ("user", "project", "local")
 
 
 def check(launch: LaunchFlags) -> None:
-    """Raises `BadFlag` with the CLI's own words for what is wrong."""
+    """Raise `BadFlag` with the CLI's own words for what is wrong."""
     _check_formats(launch)
     _check_identity(launch)
     _check_files(launch)

@@ -28,13 +28,13 @@ class Spent:
         self.cost = 0.0
 
     def add(self, usage: dict[str, Any], cost: float = 0.0) -> None:
-        """Counts one call."""
+        """Count one call."""
         self.cost += cost
         for wire in self.tokens:
             self.tokens[wire] += usage.get(wire, 0)
 
     def take_back(self, usage: dict[str, Any]) -> None:
-        """Forgets the tokens of one call again."""
+        """Forget the tokens of one call again."""
         for wire in self.tokens:
             self.tokens[wire] -= usage.get(wire, 0)
 
@@ -75,7 +75,7 @@ class CostLedger:
         """Models that only an earlier process has used."""
 
     def add(self, model: str, usage: dict[str, Any]) -> None:
-        """Counts one call."""
+        """Count one call."""
         cost = facts.price(model, usage)
         self.cost += cost
         self.calls += 1
@@ -85,7 +85,7 @@ class CostLedger:
             book.setdefault(model, Spent()).add(usage, cost)
 
     def count_lines(self, result: dict[str, Any]) -> None:
-        """Counts the lines that a tool's result says it changed."""
+        """Count the lines that a tool's result says it changed."""
         if result.get("type") == "create":
             self.lines_added += str(result["content"]).count("\n") + 1
         hunks: list[dict[str, list[str]]] = result.get("structuredPatch") or []
@@ -117,7 +117,7 @@ class CostLedger:
         }
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Goes on from what a transcript says."""
+        """Go on from what a transcript says."""
         self.cost = state.get("totalCostUSD", 0)
         self.api_ms = state.get("totalAPIDuration", 0)
         for model, usage in state.get("modelUsage", {}).items():

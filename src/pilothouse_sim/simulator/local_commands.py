@@ -238,7 +238,7 @@ def _reload_skills(session: SimulatedSession, args: str) -> str:
 
 
 def rename(session: SimulatedSession, args: str) -> str:
-    """Gives the session a title."""
+    """Give the session a title."""
     if not args:
         return "Could not generate a name: no conversation context yet. Usage: /rename <name>"
     session.state.desk.title = args

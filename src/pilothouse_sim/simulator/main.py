@@ -25,7 +25,7 @@ __all__ = ["main"]
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Runs the simulator with this command line, or with the process's own."""
+    """Run the simulator with this command line, or with the process's own."""
     words = sys.argv[1:] if argv is None else argv
     # Nothing that is made while starting is garbage: looking for some costs a tenth of the start.
     gc.disable()

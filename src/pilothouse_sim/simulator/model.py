@@ -52,7 +52,7 @@ class Model:
         self._ids = Ids()
 
     def go_on(self, replies: int, numbers: tuple[int, int]) -> None:
-        """Goes on after some replies; `numbers` are the highest ids of messages and tool calls."""
+        """Go on after some replies; `numbers` are the highest ids of messages and tool calls."""
         self.script.skip(replies)
         self._ids = Ids(*numbers)
 

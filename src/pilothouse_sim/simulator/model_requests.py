@@ -50,7 +50,7 @@ class ModelRequests:
         return await self._model.whole(body | {"stream": False}, self._scene_facts())
 
     async def ask_aside(self, body: dict[str, Any], *, counts: bool = True) -> str | None:
-        """Asks something beside the conversation: the model's words, or None if it refuses."""
+        """Ask something beside the conversation: the model's words, or None if it refuses."""
         began = time.monotonic()
         words, usage = "", dict[str, Any]()
         try:

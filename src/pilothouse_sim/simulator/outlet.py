@@ -43,7 +43,7 @@ class Outlet:
         self._gone = False
 
     def send(self, type_: str, /, **fields: Any) -> str:
-        """Writes a message of this session and returns its uuid."""
+        """Write a message of this session and return its uuid."""
         message = {"type": type_, **fields}
         own = message.setdefault("uuid", new_id())
         message.setdefault("session_id", self.session_id)
@@ -52,41 +52,41 @@ class Outlet:
         return own
 
     def system(self, subtype: str, /, **fields: Any) -> None:
-        """Writes a system message."""
+        """Write a system message."""
         self.send("system", subtype=subtype, **fields)
 
     def fall_silent(self) -> None:
-        """Writes nothing from now on."""
+        """Write nothing from now on."""
         self._is_silent = True
 
     def flush(self) -> None:
-        """Passes on what the connection holds."""
+        """Pass on what the connection holds."""
         data = self.connection.data_to_send()
         if data and not self._is_silent:
             self._end.write(data)
 
     def respond(self, request_id: str, body: Message | None = None) -> None:
-        """Answers a request of the client's."""
+        """Answer a request of the client's."""
         self.connection.send_response(request_id, body)
         self.flush()
 
     def refuse(self, request_id: str, error: str, code: str | None = None) -> None:
-        """Refuses a request of the client's."""
+        """Refuse a request of the client's."""
         self.connection.send_error(request_id, error, code)
         self.flush()
 
     def post(self, subtype: str, /, **fields: Any) -> None:
-        """Writes a request whose answer nobody waits for."""
+        """Write a request whose answer nobody waits for."""
         self.connection.send_request(UntypedRequest(kind=subtype, fields=fields))
         self.flush()
 
     async def ask(self, subtype: str, /, **fields: Any) -> Any:
-        """Asks the client and waits; cancelling the wait withdraws the request."""
+        """Ask the client and wait; cancelling the wait withdraws the request."""
         request_id, answer = self._open(subtype, fields)
         return await self._wait_for(request_id, answer)
 
     def begin_asking(self, subtype: str, /, **fields: Any) -> asyncio.Task[Any]:
-        """Asks the client at once; the task brings the answer, and cancelling it withdraws."""
+        """Ask the client at once; the task brings the answer, and cancelling it withdraws."""
         request_id, answer = self._open(subtype, fields)
         return asyncio.create_task(self._wait_for(request_id, answer))
 
@@ -114,7 +114,7 @@ class Outlet:
         return response.response
 
     def withdraw(self, request_id: str) -> None:
-        """Wants that answer no longer, and says so once."""
+        """Withdraw the request, once."""
         answer = self._asked.pop(request_id, None)
         if answer is None:
             return
@@ -126,18 +126,18 @@ class Outlet:
             self.flush()
 
     def withdraw_all(self) -> None:
-        """Withdraws every request that is open."""
+        """Withdraw every request that is open."""
         for request_id in [each for each in self._asked if each not in self._lasting]:
             self.withdraw(request_id)
 
     def answered(self, request_id: str, response: ControlResponse) -> None:
-        """Takes the client's answer to a request of ours."""
+        """Take the client's answer to a request of ours."""
         answer = self._asked.pop(request_id, None)
         if answer is not None and not answer.done():
             answer.set_result(response)
 
     def client_gone(self) -> None:
-        """Tells everybody who waits for the client that nothing will come."""
+        """Tell everybody who waits for the client that nothing will come."""
         self._gone = True
         for answer in self._asked.values():
             if not answer.done():

@@ -54,7 +54,7 @@ class Plans:
         return {key: value for key, value in shown.items() if key != "plan"}
 
     def after(self, tool: str) -> None:
-        """Changes the mode once a tool has begun or ended the planning."""
+        """Change the mode once a tool has begun or ended the planning."""
         permissions = self._state.permissions
         if tool == "EnterPlanMode" and permissions.mode != "plan":
             self._state.set_mode("plan")

@@ -41,7 +41,7 @@ class PrintEnd:
         """Lines that wait for the end, to be written as one list."""
 
     async def start(self, listener: WireListener) -> None:
-        """Reads what was piped in, then says it behind the prompt of the command line."""
+        """Read what was piped in, then say it behind the prompt of the command line."""
         await self._end.start(self)
         if not sys.stdin.isatty():
             await self._read

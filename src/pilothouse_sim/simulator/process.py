@@ -29,7 +29,7 @@ PARTING = 1.0
 
 
 async def run(launch: LaunchFlags, end: WireEnd, model: Model) -> int:
-    """Serves one client until it goes, and returns the exit code."""
+    """Serve one client until it goes, and return the exit code."""
     connection = Connection(Role.CLI, new_request_id=new_id)
     try:
         past = resume.find(launch, os.environ)
@@ -66,14 +66,14 @@ async def run(launch: LaunchFlags, end: WireEnd, model: Model) -> int:
 
 
 async def _first(task: asyncio.Task[None], ended: asyncio.Future[int]) -> None:
-    """Waits for a step of the start, unless a signal comes before it is done."""
+    """Wait for a step of the start, unless a signal comes before it is done."""
     await asyncio.wait({task, ended}, return_when=asyncio.FIRST_COMPLETED)
     if task.done():
         task.result()
 
 
 async def _close(end: WireEnd, *, patiently: bool) -> None:
-    """Lets what was written through; after a signal, only as much as the client takes at once."""
+    """Let what was written through; after a signal, only as much as the client takes at once."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(None if patiently else PARTING):
             await end.aclose()

@@ -64,7 +64,7 @@ class PromptQueue:
     # What comes from outside
 
     def receive(self, prompt: ClientPrompt) -> None:
-        """Takes a prompt of the client's."""
+        """Take a prompt of the client's."""
         if prompt.uuid in self._seen:
             self._repeat(prompt)
             return
@@ -81,7 +81,7 @@ class PromptQueue:
         self._wake.set()
 
     def _repeat(self, prompt: ClientPrompt) -> None:
-        """Takes note of a prompt that was sent before; there is no turn."""
+        """Take note of a prompt that was sent before; there is no turn."""
         if self._state.launch.replay_user_messages:
             self._state.outlet.send(
                 "user",
@@ -95,22 +95,22 @@ class PromptQueue:
         self._activity.say_again()
 
     def remember(self, uuids: Iterable[str]) -> None:
-        """Takes no prompt again that an earlier process has had."""
+        """Take no prompt again that an earlier process has had."""
         self._past = frozenset(uuids)
         self._seen.update(self._past)
 
     def notify(self, notice: Notice) -> None:
-        """Takes the news that a task ended; the model hears of it in a turn of its own."""
+        """Take the news that a task ended; the model hears of it in a turn of its own."""
         self.notices.append(notice)
         self._wake.set()
 
     def end_input(self) -> None:
-        """Notes that the client writes nothing more."""
+        """Note that the client writes nothing more."""
         self.input_ended = True
         self._wake.set()
 
     def cancel(self, uuid: str) -> bool:
-        """Takes a prompt back that has not begun."""
+        """Take a prompt back that has not begun."""
         for prompt in self.prompts:
             if prompt.uuid == uuid:
                 self.prompts.remove(prompt)
@@ -121,12 +121,12 @@ class PromptQueue:
     # What is taken from it
 
     async def changed(self) -> None:
-        """Waits until something comes, or the client writes nothing more."""
+        """Wait until something comes, or the client writes nothing more."""
         self._wake.clear()
         await self._wake.wait()
 
     def next(self) -> ClientPrompt:
-        """Takes the prompt whose turn has come."""
+        """Take the prompt whose turn has come."""
         self._transcript.dequeued()
         return self.prompts.popleft()
 
@@ -135,7 +135,7 @@ class PromptQueue:
         return bool(self.prompts) and not is_command(self._state.catalog, self.prompts[0].text)
 
     async def join(self, conversation: ModelConversation, tally: Tally) -> None:
-        """Lets the prompts that came while a tool ran join the turn."""
+        """Let the prompts that came while a tool ran join the turn."""
         while self.next_joins():
             prompt = self.prompts.popleft()
             submitted = await self._hooks.prompt_submitted(prompt)
@@ -151,19 +151,19 @@ class PromptQueue:
                 tally.uuids.append(prompt.uuid)
 
     def rest(self) -> None:
-        """Notes that everything which waited is done."""
+        """Note that everything which waited is done."""
         self._is_busy = False
 
     # What the client is told of its prompts
 
     def start(self, uuid: str | None) -> None:
-        """Says that a prompt's turn begins, unless it was said already."""
+        """Say that a prompt's turn begins, unless it was said already."""
         if uuid not in self._started:
             self._started.add(uuid)
             self.tell(uuid, "started")
 
     def tell(self, uuid: str | None, state: str) -> None:
-        """Says how far a prompt is."""
+        """Say how far a prompt is."""
         if uuid:
             self._state.outlet.send("command_lifecycle", command_uuid=uuid, state=state)
 
@@ -183,7 +183,7 @@ class CurrentWork:
         """Whether the turn that was promised with `started` ends as soon as it begins."""
 
     def interrupt(self) -> None:
-        """Stops the turn that runs, if one does."""
+        """Stop the turn that runs, if one does."""
         if self.task is not None:
             self._outlet.withdraw_all()
             self._mcp.cancel_calls()

@@ -59,7 +59,7 @@ class ReplyWriter:
         self.spoken = SpokenReply(blocks=[])
 
     async def pass_on(self, events: AsyncIterator[dict[str, Any]]) -> SpokenReply:
-        """Writes everything and returns what was said."""
+        """Write everything and return what was said."""
         async for event in events:
             if event["type"] == "content_block_stop" and self._open is not None:
                 await self._show(self._open)
@@ -67,7 +67,7 @@ class ReplyWriter:
         return self.spoken
 
     async def pass_on_whole(self, message: dict[str, Any]) -> SpokenReply:
-        """Writes a reply that came in one piece: no events, only its lines."""
+        """Write a reply that came in one piece: no events, only its lines."""
         spent = Spent()
         spent.add(message["usage"])
         self._message = message | {"usage": spent.as_usage()}
@@ -89,7 +89,7 @@ class ReplyWriter:
             await self._parts.hooks.shown(block["text"])
 
     def break_off(self) -> None:
-        """Closes a reply that is interrupted: what was said so far is a line of its own."""
+        """Close a reply that is interrupted: what was said so far is a line of its own."""
         index = len(self.spoken.blocks)
         if self._open is not None:
             block = self._finish_block()
@@ -102,7 +102,7 @@ class ReplyWriter:
             self._stream({"type": "message_stop"}, **self._abandoned(index + 1))
 
     def abandon(self) -> None:
-        """Closes a reply whose connection broke: nothing of it counts but the events."""
+        """Close a reply whose connection broke: nothing of it counts but the events."""
         if self._message and self._conversation.partial:
             index = len(self.spoken.blocks)
             if self._open is not None and not index:
@@ -207,7 +207,7 @@ class ReplyWriter:
         return block
 
     def _amend_call(self, block: Block) -> None:
-        """Gives a call the input that the CLI shows instead of the model's."""
+        """Give a call the input that the CLI shows instead of the model's."""
         block["input"] = self._parts.toolbox.shown(block["name"], block["input"])
 
     def _write_block(self, block: Block, **extra: Any) -> None:

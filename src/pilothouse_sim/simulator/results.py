@@ -26,7 +26,7 @@ class Results:
         self.last_was_error = False
 
     def write(self, tally: Tally, ending: TurnEnding) -> None:
-        """Writes the result of a turn."""
+        """Write the result of a turn."""
         fields = self._common(tally, ending) | self._outcome(tally, ending)
         if ending.reason == "tool_deferred":
             # The turn is not over: nothing is said about how it went.
@@ -36,12 +36,12 @@ class Results:
         self._send(fields | self._timing(tally, ending), is_error=ending.is_error)
 
     def write_local(self, tally: Tally, command: str | None, text: str = "") -> None:
-        """Writes the result of a command that the CLI carries out by itself."""
+        """Write the result of a command that the CLI carries out by itself."""
         named = {"local_command": command.replace("-", "_")} if command else {}
         self._write_unasked(tally, {"result": text, **named})
 
     def write_refused(self, tally: Tally, words: str) -> None:
-        """Writes the result of a prompt that a hook did not let through."""
+        """Write the result of a prompt that a hook did not let through."""
         self._write_unasked(tally, {"result": words})
 
     def _write_unasked(self, tally: Tally, outcome: dict[str, Any]) -> None:

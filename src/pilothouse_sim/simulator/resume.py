@@ -177,7 +177,7 @@ def _is_uuid(words: str) -> bool:
 
 
 def read(path: Path) -> PastSession:
-    """Reads a transcript; lines that are no JSON objects are passed over."""
+    """Read a transcript; lines that are no JSON objects are passed over."""
     lines = [line for raw in path.read_bytes().splitlines() if (line := _decoded(raw))]
     linked = [line for line in lines if _is_linked(line)]
     newest = linked[-1]["uuid"] if linked else None
@@ -220,7 +220,7 @@ def _chain(linked: list[Line], leaf: str | None) -> list[Line]:
 
 
 def _with_siblings(chain: list[Line], linked: list[Line]) -> list[Line]:
-    """Adds what tools called side by side leave outside the chain: other calls, other results."""
+    """Add what tools called side by side leave outside the chain: other calls, other results."""
     own = {line["uuid"] for line in chain}
     spoken = {line["message"].get("id") for line in chain if line["type"] == "assistant"}
     own |= {
@@ -233,7 +233,7 @@ def _with_siblings(chain: list[Line], linked: list[Line]) -> list[Line]:
 
 
 def _with_preserved(chain: list[Line], by_id: dict[str, Line]) -> list[Line]:
-    """Puts the messages that a compaction kept behind its summary."""
+    """Put the messages that a compaction kept behind its summary."""
     if not chain or chain[0].get("subtype") != "compact_boundary":
         return chain
     kept: Line = chain[0].get("compactMetadata", {}).get("preservedMessages") or {"uuids": []}
@@ -272,7 +272,7 @@ def _message(line: Line) -> Line | None:
 
 
 def restore(session: SimulatedSession, past: PastSession) -> None:
-    """Puts a session where the conversation stands."""
+    """Put a session where the conversation stands."""
     launch, transcript = session.state.launch, session.transcript
     session.main.messages = messages(past.chain)
     if launch.model is None and past.model is not None:
@@ -318,7 +318,7 @@ def _highest(ids: list[str]) -> int:
 
 
 def refuse(outlet: Outlet, refusal: NothingToResume) -> None:
-    """Writes the result of a session that could not begin."""
+    """Write the result of a session that could not begin."""
     from pilothouse_sim.simulator.ledger import Spent
 
     outlet.send(

@@ -92,7 +92,7 @@ class SimulatedSession:
         self._left = False
 
     def announce(self, uuids: list[str]) -> None:
-        """Writes the init line that opens a turn."""
+        """Write the init line that opens a turn."""
         state = self.state
         fields = facts.init_fields(
             cwd=state.cwd,
@@ -114,12 +114,12 @@ class SimulatedSession:
         state.outlet.system("init", **fields, **names)
 
     def settle(self) -> None:
-        """Says `idle` if nothing is going on."""
+        """Say `idle` if nothing is going on."""
         if not self.tasks.has_agents and not self._left:
             self.activity.settle()
 
     def begin_anew(self) -> None:
-        """Forgets the conversation and begins another one, under an id of its own."""
+        """Forget the conversation and begin another one, under an id of its own."""
         self.transcript.begin_anew()
         self.state.begin_anew()
         self.main.forget()
@@ -128,7 +128,7 @@ class SimulatedSession:
     # The beginning and the end
 
     async def begin(self, source: str) -> None:
-        """Calls the hooks of the session's start, and starts its servers."""
+        """Call the hooks of the session's start, and start its servers."""
         state, transcript = self.state, self.transcript
         state.gather_customs()
         transcript.title = state.launch.name or transcript.title
@@ -146,13 +146,13 @@ class SimulatedSession:
         return int(self.results.last_was_error and not self._left)
 
     def leave(self) -> None:
-        """Ends the turn that runs, and then the session."""
+        """End the turn that runs, and then the session."""
         self._left = True
         self.work.interrupt()
         self.queue.end_input()
 
     async def aclose(self) -> None:
-        """Leaves nothing running behind."""
+        """Leave nothing running behind."""
         await self.tasks.stop_all()
         await self.hooks.session_ended("other")
         await self.hooks.aclose()

@@ -63,11 +63,11 @@ class CliSettings:
         return merged
 
     def apply(self, changes: dict[str, Any]) -> None:
-        """Changes what the command line said; None takes a setting away."""
+        """Change what the command line said; None takes a setting away."""
         self._flags = merge(self._flags, changes)
 
     def write(self, source: str, changes: dict[str, Any]) -> None:
-        """Changes a file."""
+        """Change a file."""
         path = self.paths[source]
         path.parent.mkdir(parents=True, exist_ok=True)
         changed = merge(_read(path), changes)
@@ -129,7 +129,7 @@ def _objects(value: Any) -> list[dict[str, Any]]:
 
 
 def merge(base: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
-    """Lays changes over a layer: objects are merged, lists joined, None removes."""
+    """Lay changes over a layer: objects are merged, lists joined, None removes."""
     merged = dict(base)
     for key, value in changes.items():
         before = merged.get(key)

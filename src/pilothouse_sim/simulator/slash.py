@@ -88,7 +88,7 @@ def _described(session: SimulatedSession, command: Invocation) -> str:
 
 
 async def run(session: SimulatedSession, prompt: ClientPrompt, tally: Tally) -> None:
-    """Carries out the command that a prompt is."""
+    """Carry out the command that a prompt is."""
     command = find(session.state.catalog, prompt.text)
     assert command is not None
     session.state.prompt_id = new_id()
@@ -162,7 +162,7 @@ async def _compact(
 
 
 def _report_compacted(session: SimulatedSession, done: Compacted) -> None:
-    """Says that the command is done, as its output."""
+    """Say that the command is done, as its output."""
     own = new_id()
     notes = "\n".join(done.notes)
     said = f"<local-command-stdout>Compacted {notes}</local-command-stdout>"
@@ -198,7 +198,7 @@ def _show(
     text: str,
     **extra: Any,
 ) -> None:
-    """Writes what a command says, and its result."""
+    """Write what a command says, and its result."""
     run = {"command": command.name, "args": command.args}
     _say(session, text, local_command_run=run, **extra)
     _keep(session, command, prompt, text)
@@ -209,7 +209,7 @@ def _show(
 def _fail(
     session: SimulatedSession, command: Invocation, prompt: ClientPrompt, tally: Tally, text: str
 ) -> None:
-    """Writes that a command went wrong, and its result."""
+    """Write that a command went wrong, and its result."""
     run = {"command": command.name, "args": command.args}
     source = f"<local-command-stderr>{text}</local-command-stderr>"
     outcome = {"kind": "failed"}
@@ -237,12 +237,12 @@ def _say(session: SimulatedSession, text: str, **extra: Any) -> None:
 
 
 def _echo(session: SimulatedSession, command: Invocation, prompt: ClientPrompt) -> None:
-    """Repeats a command to clients that asked for it."""
+    """Repeat a command to clients that asked for it."""
     session.main.echo(msgspec.structs.replace(prompt, content=command.markup))
 
 
 def _keep(session: SimulatedSession, command: Invocation, prompt: ClientPrompt, text: str) -> None:
-    """Keeps a command and what it said in the conversation."""
+    """Keep a command and what it said in the conversation."""
     transcript = session.transcript
     session.main.add("user", f"{command.markup}\n{_output(text)}")
     _keep_call(session, command, prompt)
@@ -257,7 +257,7 @@ def _keep(session: SimulatedSession, command: Invocation, prompt: ClientPrompt, 
 
 
 def _keep_call(session: SimulatedSession, command: Invocation, prompt: ClientPrompt) -> None:
-    """Keeps a command in the transcript."""
+    """Keep a command in the transcript."""
     for content, fields in ((_CAVEAT, {"isMeta": True}), (command.markup, _own_id(prompt))):
         session.transcript.main_line(
             "user",

@@ -87,7 +87,7 @@ class SessionState:
         return self.outlet.session_id
 
     def begin_anew(self) -> None:
-        """Goes on under an id of its own, with nothing spent."""
+        """Go on under an id of its own, with nothing spent."""
         self.outlet.session_id = self.place.session_id = new_id()
         self.ledger = CostLedger()
 
@@ -109,7 +109,7 @@ class SessionState:
         return [each["name"] for each in self.catalog.agents]
 
     def gather_customs(self) -> None:
-        """Looks again which commands, skills, agents and plugins there are."""
+        """Look again which commands, skills, agents and plugins there are."""
         launch = self.launch
         self.catalog = user_extensions.gather(
             cwd=self.cwd,
@@ -121,19 +121,19 @@ class SessionState:
         )
 
     def follow_shell(self) -> None:
-        """Stands where the last command left the shell."""
+        """Move to where the last command left the shell."""
         self.cwd = self.place.cwd
         self.permissions.folder = str(self.cwd)
 
     # Permissions
 
     def set_mode(self, mode: str) -> None:
-        """Changes the permission mode and tells the client."""
+        """Change the permission mode and tell the client."""
         self.permissions.set_mode(mode)
         self.outlet.system("status", status=None, permissionMode=mode)
 
     def update_permissions(self, update: dict[str, Any]) -> None:
-        """Does what a client's answer asks for."""
+        """Do what a client's answer asks for."""
         before = self.permissions.mode
         if self.permissions.apply(update):
             persist(update, self.original_cwd, self.config_dir)
@@ -141,7 +141,7 @@ class SessionState:
             self.outlet.system("status", status=None, permissionMode=self.permissions.mode)
 
     def warn_unchecked(self) -> None:
-        """Counts a call that was denied for want of a safety check; the first time, says why."""
+        """Count a call that was denied for want of a safety check; the first time, say why."""
         self.permissions.unchecked += 1
         if not self._warned:
             self._warned = True

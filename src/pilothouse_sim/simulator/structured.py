@@ -33,7 +33,7 @@ class Structure:
         self._reminded: Tally | None = None
 
     def take(self, tally: Tally, answer: dict[str, Any]) -> ToolOutcome:
-        """Takes the model's answer; raises `ToolFailure` if it has another shape."""
+        """Take the model's answer; raise `ToolFailure` if it has another shape."""
         wrong = ", ".join(f"{at or 'root'}: {what}" for at, what in misfits(answer, self._schema))
         if wrong:
             words = f"Output does not match required schema: {wrong}"
@@ -68,7 +68,7 @@ class Structure:
         return int(self._state.environment.get("MAX_STRUCTURED_OUTPUT_RETRIES") or ATTEMPTS)
 
     def enforce(self, conversation: ModelConversation, tally: Tally) -> bool:
-        """Reminds a model that wants to stop without an answer of it, once in a turn."""
+        """Remind a model that wants to stop without an answer of it, once in a turn."""
         if self._state.schema is None or not conversation.is_main or self._reminded is tally:
             return False
         self._reminded = tally

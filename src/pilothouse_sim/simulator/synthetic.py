@@ -50,7 +50,7 @@ def synthetic(words: str, *, stop_reason: str = "stop_sequence") -> dict[str, An
 def say_failure(
     conversation: ModelConversation, tally: Tally, message: dict[str, Any], **extra: Any
 ) -> None:
-    """Says in the model's place what went wrong."""
+    """Say in the model's place what went wrong."""
     conversation.echo_prompts()
     named = {"error": extra.pop("error"), "is_api_error_message": True}
     conversation.write_assistant(message, tally, **named, **extra)
@@ -61,7 +61,7 @@ def say_failure(
 def tell_refused(
     state: SessionState, conversation: ModelConversation, tally: Tally, message_id: str
 ) -> None:
-    """Says that the model refuses a second time; it is said before the reply's own end."""
+    """Say that the model refuses a second time; it is said before the reply's own end."""
     state.outlet.system(
         "model_refusal_no_fallback",
         original_model=state.model_name,

@@ -116,7 +116,7 @@ class SessionTasks:
     # Commands
 
     def adopt(self, command: ShellCommand) -> None:
-        """Takes over a command that goes on in the background."""
+        """Take over a command that goes on in the background."""
         description = command.description or command.command
         task = Task(command.task_id, command.run_id, "local_bash", description, command.tool_use_id)
         task.command = command.command
@@ -140,7 +140,7 @@ class SessionTasks:
     # Any task
 
     async def stop(self, task_id: str, *, by: str = "user") -> Task | None:
-        """Ends a task and says so; the model is not told, and None when there is no such task."""
+        """End a task and say so; the model is not told, and None when there is no such task."""
         task = self._tasks.get(task_id)
         if task is None or task.work is None:
             return None
@@ -152,7 +152,7 @@ class SessionTasks:
         return task
 
     async def stop_for_model(self, task_id: str) -> dict[str, Any]:
-        """Ends a task and returns what TaskStop reports of it."""
+        """End a task and return what TaskStop reports of it."""
         task = await self.stop(task_id, by="parent")
         if task is None:
             raise refused(f"No task found with ID: {task_id}")
@@ -164,14 +164,14 @@ class SessionTasks:
         }
 
     async def stop_all(self) -> None:
-        """Ends everything; nothing of it stays behind."""
+        """End everything; nothing of it stays behind."""
         works = [task.work for task in self._tasks.values() if task.work is not None]
         for work in works:
             work.cancel()
         await asyncio.gather(*works, return_exceptions=True)
 
     def start(self, task: Task, **extra: Any) -> None:
-        """Lists a task, and tells the client that it began."""
+        """List a task, and tell the client that it began."""
         self._tasks[task.id] = task
         self.tell_list()
         self._outlet.system(
@@ -186,7 +186,7 @@ class SessionTasks:
         )
 
     def end(self, task: Task, status: str, summary: str, **extra: Any) -> None:
-        """Tells the client and the model that a task is over."""
+        """Tell the client and the model that a task is over."""
         self._tell_end(task, status, summary, **extra)
         self._notify(_notice(task, status, summary))
 
@@ -209,7 +209,7 @@ class SessionTasks:
         self.tell_list()
 
     def tell_list(self) -> None:
-        """Tells the client which tasks are at work."""
+        """Tell the client which tasks are at work."""
         tasks = [task.listing() for task in self._tasks.values()]
         self._outlet.system("background_tasks_changed", tasks=tasks)
 
@@ -225,7 +225,7 @@ class Progress:
         self._began = time.monotonic()
 
     def called(self, name: str, arguments: dict[str, Any]) -> None:
-        """Tells of a tool the agent calls."""
+        """Tell of a tool the agent calls."""
         self._tool_uses += 1
         self._outlet.system(
             "task_progress",

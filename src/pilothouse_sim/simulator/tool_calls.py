@@ -23,7 +23,7 @@ class CalledTool(Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, block: dict[str, Any]) -> CalledTool:
-        """Reads a tool_use block."""
+        """Read a tool_use block."""
         return cls(id=block["id"], name=block["name"], input=block["input"])
 
 
@@ -89,22 +89,22 @@ class CallBatch:
     # Questions about them
 
     def question_opened(self) -> None:
-        """Notes that the client is asked about one of the calls."""
+        """Note that the client is asked about one of the calls."""
         self._questions += 1
         self._all_settled.clear()
 
     def question_closed(self) -> None:
-        """Notes that it is no longer asked."""
+        """Note that it is no longer asked."""
         self._questions -= 1
         if not self._questions:
             self._all_settled.set()
 
     async def settled(self) -> None:
-        """Waits until no question about the calls is open."""
+        """Wait until no question about the calls is open."""
         await self._all_settled.wait()
 
     def note_denial(self, call: CalledTool) -> None:
-        """Keeps a call that was not allowed for the turn's result."""
+        """Keep a call that was not allowed for the turn's result."""
         denial = {"tool_name": call.name, "tool_use_id": call.id, "tool_input": call.input}
         self.tally.denials.append(denial)
 
@@ -116,7 +116,7 @@ class CallBatch:
         before: list[dict[str, Any]] | None = None,
         after: list[dict[str, Any]] | None = None,
     ) -> None:
-        """Keeps what hooks tell the user, to be written around the call's result."""
+        """Keep what hooks tell the user, to be written around the call's result."""
         earlier, later = self._remarks.setdefault(call.id, ([], []))
         earlier += before or []
         later += after or []

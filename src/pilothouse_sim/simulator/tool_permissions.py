@@ -49,7 +49,7 @@ class ToolPermissions:
         self._activity = activity
 
     async def permit(self, batch: CallBatch, call: CalledTool, arguments: dict[str, Any]) -> Permit:
-        """Decides on one call; raises `CallRefusal`."""
+        """Decide on one call; raise `CallRefusal`."""
         hooked = await self._hooks.before_tool(batch, call)
         arguments = hooked.input or arguments
         if hooked.allows:

@@ -57,7 +57,7 @@ class ToolUses:
         self._reply_ended = asyncio.Event()
 
     def begin(self, block: dict[str, Any]) -> None:
-        """Starts a call as soon as the model has spoken it; it waits for those it must follow."""
+        """Start a call as soon as the model has spoken it; it waits for those it must follow."""
         call, is_concurrent = CalledTool.of(block), self._parts.toolbox.is_concurrent
         before = [
             task
@@ -67,19 +67,19 @@ class ToolUses:
         self._running.append((call, asyncio.create_task(self._take(call, before))))
 
     async def stop(self) -> None:
-        """Ends the calls that run."""
+        """End the calls that run."""
         tasks = [task for _, task in self._running]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def abandon(self) -> None:
-        """Forgets the calls of a reply that does not count."""
+        """Forget the calls of a reply that does not count."""
         await self.stop()
         self._running.clear()
 
     async def finish(self) -> TurnEnding | None:
-        """Waits for the calls, now that the reply is complete."""
+        """Wait for the calls, now that the reply is complete."""
         calls = [call for call, _ in self._running]
         self._reply_ended.set()
         await asyncio.gather(*(task for _, task in self._running))
@@ -184,7 +184,7 @@ class ToolUses:
         self._write(block, result, {"id": call.id, **meta})
 
     def reject_rest(self) -> None:
-        """Tells the model that the calls which have no result were not carried out."""
+        """Tell the model that the calls which have no result were not carried out."""
         done = {block["tool_use_id"] for block in self.batch.blocks}
         for call, _ in self._running:
             if call.id not in done:

@@ -36,7 +36,7 @@ class Toolbox:
         self._own: dict[str, OwnTool] = {}
 
     def register(self, name: str, tool: OwnTool) -> None:
-        """Has a tool of this name carried out by a part of the state."""
+        """Have a part of the state carry out the tool of this name."""
         self._own[name] = tool
 
     def names(self) -> list[str]:
@@ -106,7 +106,7 @@ class Toolbox:
         return [*self.names(), *withdrawn, "AskUserQuestion", "ExitPlanMode"]
 
     async def run(self, tally: Tally, call: CalledTool, arguments: dict[str, Any]) -> ToolOutcome:
-        """Carries out a call that may run."""
+        """Carry out a call that may run."""
         state = self._state
         state.place.tool_use_id = call.id
         if self._mcp.has_tool(call.name):

@@ -104,7 +104,7 @@ class TranscriptFile:
         return self._chains[""]
 
     def begin_anew(self) -> None:
-        """Starts the transcript of a new conversation."""
+        """Start the transcript of a new conversation."""
         self.close()
         self._chains = {"": Chain()}
         self.inherited = []
@@ -116,11 +116,11 @@ class TranscriptFile:
     # Prompts
 
     def enqueued(self, words: str) -> None:
-        """Notes that a prompt waits."""
+        """Note that a prompt waits."""
         self._queue("enqueue", content=words)
 
     def dequeued(self) -> None:
-        """Notes that a prompt's turn has come."""
+        """Note that a prompt's turn has come."""
         self._queue("dequeue")
 
     def _queue(self, operation: str, **fields: Any) -> None:
@@ -135,7 +135,7 @@ class TranscriptFile:
         merged: list[str] | None = None,
         origin: dict[str, Any] | None = None,
     ) -> str:
-        """Keeps a prompt that opens a turn, and returns its uuid."""
+        """Keep a prompt that opens a turn, and return its uuid."""
         own = prompt.own_id
         message = {"role": "user", "content": prompt.content}
         if not thread.is_main:
@@ -162,7 +162,7 @@ class TranscriptFile:
         return own
 
     def _describe(self, thread: Thread) -> None:
-        """Says beside a sub-agent's transcript what it is for."""
+        """Say beside a sub-agent's transcript what it is for."""
         if self._state.launch.no_session_persistence:
             return
         about = {
@@ -175,7 +175,7 @@ class TranscriptFile:
         path.write_bytes(msgspec.json.encode(about))
 
     def joined(self, prompt: ClientPrompt) -> None:
-        """Keeps a prompt that joined a running turn."""
+        """Keep a prompt that joined a running turn."""
         delivery = new_id()
         self._queue(
             "remove",
@@ -197,7 +197,7 @@ class TranscriptFile:
     # What is said
 
     def assistant(self, thread: Thread, message: Line, uuid: str, extra: Line) -> None:
-        """Keeps a line of the model's."""
+        """Keep a line of the model's."""
         chain = self._chain(thread)
         kept = {key: value for key, value in message.items() if key != "context_management"}
         line = {"message": kept, "uuid": uuid, **_renamed(extra, _ASSISTANT_FIELDS)}
@@ -211,7 +211,7 @@ class TranscriptFile:
         }
 
     def complete(self, thread: Thread, stop_reason: str | None, usage: Line) -> None:
-        """Writes the lines of a reply that has ended."""
+        """Write the lines of a reply that has ended."""
         for line in self._chain(thread).held:
             line["message"] |= {
                 "stop_reason": stop_reason,
@@ -221,7 +221,7 @@ class TranscriptFile:
         self._release(thread)
 
     def user(self, thread: Thread, message: Line, uuid: str, extra: Line) -> None:
-        """Keeps a line of the user's side."""
+        """Keep a line of the user's side."""
         fields: Line = {"uuid": uuid, "promptId": self._state.prompt_id}
         fields |= _renamed(extra, _USER_FIELDS)
         source = self._source(thread, message["content"])
@@ -230,7 +230,7 @@ class TranscriptFile:
         self._link(thread, "user", message=message, **fields)
 
     def main_line(self, type_: str, /, **fields: Any) -> str:
-        """Adds any line to the session's own conversation, and returns its uuid."""
+        """Add any line to the session's own conversation, and return its uuid."""
         return self._link(MAIN, type_, **fields)
 
     def _said(self, message: Line, uuid: str, fields: Line) -> None:
@@ -245,17 +245,17 @@ class TranscriptFile:
     # Between turns
 
     def turn_ended(self) -> None:
-        """Writes what lists of sessions show."""
+        """Write what lists of sessions show."""
         self._release(MAIN)
         self._last_prompt()
 
     def rename(self, title: str) -> None:
-        """Gives the session a title."""
+        """Give the session a title."""
         self.title = title
         self._write_title()
 
     def close(self) -> None:
-        """Writes what the next process needs to go on from here."""
+        """Write what the next process needs to go on from here."""
         self._release(MAIN)
         if not self._has_written:
             return
@@ -317,7 +317,7 @@ class TranscriptFile:
         return self.path.with_suffix("") / "subagents" / f"agent-{agent}.jsonl"
 
     def write(self, line: Line, path: Path | None = None) -> None:
-        """Appends a line as it is."""
+        """Append a line as it is."""
         if self._state.launch.no_session_persistence:
             return
         lines, self.inherited = [*self.inherited, line], []

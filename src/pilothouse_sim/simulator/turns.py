@@ -43,7 +43,7 @@ class Turns:
         self._work = session.work
 
     async def run(self) -> None:
-        """Takes turns until the client has closed its side and everything is done."""
+        """Take turns until the client has closed its side and everything is done."""
         own = asyncio.current_task()
         # An interrupted turn ends in good order; that does not call off the end of the process.
         while not (own and own.cancelling()) and await self._work_comes():
@@ -151,7 +151,7 @@ class Turns:
             self._work.task = None
 
     def _give_up(self, prompt: ClientPrompt, tally: Tally) -> None:
-        """Ends a turn in which the model was not asked yet."""
+        """End a turn in which the model was not asked yet."""
         self._main.hear(prompt)
         self._main.echo_prompts()
         self._main.say_interrupted("[Request interrupted by user]")
@@ -161,7 +161,7 @@ class Turns:
             self._queue.tell(uuid, "cancelled")
 
     def _take_note(self, prompt: ClientPrompt, tally: Tally) -> None:
-        """Keeps what needs no answer for the next request."""
+        """Keep what needs no answer for the next request."""
         self._main.hear(prompt)
         self._session.transcript.prompt(self._main.thread, prompt, merged=[], origin=None)
         self._main.echo_prompts()

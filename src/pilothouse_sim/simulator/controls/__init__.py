@@ -62,7 +62,7 @@ def handler_of(subtype: str) -> Handler:
 
 
 async def answer(session: SimulatedSession, request_id: str, request: dict[str, Any]) -> None:
-    """Answers one request, whatever becomes of it."""
+    """Answer one request, whatever becomes of it."""
     subtype = str(request.get("subtype", "undefined"))
     try:
         reply = handler_of(subtype)(session, ControlAsk(request_id, request))

@@ -95,7 +95,7 @@ def _repeated(request: Any) -> dict[str, Any]:
 
 
 def note_command(session: SimulatedSession, command: str, output: str) -> None:
-    """Notes in the conversation, and to the client, what a command of the CLI's own said."""
+    """Note in the conversation, and to the client, what a command of the CLI's own said."""
     said = f"<local-command-stdout>{output}</local-command-stdout>"
     name, _, arguments = command.partition(" ")
     called = f"<command-name>{name}</command-name>\n<command-args>{arguments}</command-args>"

@@ -37,7 +37,7 @@ _NEEDS_DIRECTORY: Final = (
 
 
 def rename_session(session: SimulatedSession, asked: ControlAsk) -> None:
-    """Gives the session a title, and says so first."""
+    """Give the session a title, and say so first."""
     title = required(asked, "title", "rename_session")
     if not title:
         raise RequestRefused("title must be non-empty")
@@ -50,7 +50,7 @@ def rename_session(session: SimulatedSession, asked: ControlAsk) -> None:
 
 
 async def generate_session_title(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
-    """Lets the model make a title."""
+    """Let the model make a title."""
     description = required(asked, "description", "generate_session_title")
     if not description:
         return {"title": None}
@@ -60,7 +60,7 @@ async def generate_session_title(session: SimulatedSession, asked: ControlAsk) -
 
 
 async def side_question(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
-    """Asks the model beside the conversation."""
+    """Ask the model beside the conversation."""
     session.state.outlet.system("control_request_progress", request_id=asked.id, status="started")
     question = asked.get("question")
     if not isinstance(question, str):
@@ -137,7 +137,7 @@ def _slug(words: str) -> str:
 
 
 def set_cwd(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
-    """Moves to another directory that the user trusts."""
+    """Move to another directory that the user trusts."""
     named, trusted = asked.get("path"), asked.get("trusted_directory")
     if not isinstance(named, str) or not named:
         raise RequestRefused("set_cwd: invalid request — path must be a non-empty string")
@@ -158,7 +158,7 @@ def set_cwd(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
 
 
 def _move(session: SimulatedSession, path: Path) -> None:
-    """Moves, and shows it as a command of the CLI's own."""
+    """Move, and show it as a command of the CLI's own."""
     own = new_id()
     session.state.cwd = session.state.place.cwd = path
     session.state.permissions.cwd = str(path)

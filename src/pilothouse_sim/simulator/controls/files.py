@@ -105,7 +105,7 @@ def _contents(data: bytes, encoding: object) -> dict[str, Any]:
 
 
 def seed_read_state(session: SimulatedSession, asked: ControlAsk) -> None:
-    """Lets the model take a file as read, if it has not changed since."""
+    """Let the model take a file as read, if it has not changed since."""
     named, mtime = asked.get("path"), asked.get("mtime")
     if not isinstance(named, str) or not isinstance(mtime, int | float):
         return
@@ -119,7 +119,7 @@ def seed_read_state(session: SimulatedSession, asked: ControlAsk) -> None:
 
 
 def rewind_files(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
-    """Puts files back to where they were at a prompt."""
+    """Put files back to where they were at a prompt."""
     dry_run = asked.get("dry_run") is True
     body = session.checkpoints.rewind(str(asked.get("user_message_id")), dry_run=dry_run)
     if "error" in body and not dry_run:
@@ -139,7 +139,7 @@ def get_plan(session: SimulatedSession, _: ControlAsk) -> dict[str, Any]:
 
 
 def register_repo_root(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
-    """Adds a directory below those the session has."""
+    """Add a directory below those the session has."""
     path = _new_root(session, asked.get("directory"))
     session.state.desk.roots.append(str(path))
     update = {"type": "addDirectories", "directories": [str(path)], "destination": "session"}

@@ -107,7 +107,7 @@ def _rows(rows: list[tuple[str, str | None]]) -> list[dict[str, str]]:
 
 
 def reload_plugins(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
-    """Loads plugins again."""
+    """Load plugins again."""
     if asked.get("refuse_if_busy") is True and session.queue.is_busy:
         raise RequestRefused(_BUSY, "reload_plugins_busy")
     session.state.gather_customs()
@@ -123,7 +123,7 @@ def reload_plugins(session: SimulatedSession, asked: ControlAsk) -> dict[str, An
 
 
 def reload_skills(session: SimulatedSession, _: ControlAsk) -> dict[str, Any]:
-    """Loads skills again; those the model may use are listed."""
+    """Load skills again; those the model may use are listed."""
     session.state.gather_customs()
     known = facts.reports()
     listed = set(known["reloaded_skills"])
@@ -135,7 +135,7 @@ def reload_skills(session: SimulatedSession, _: ControlAsk) -> dict[str, Any]:
 
 
 def reload_output_styles(session: SimulatedSession, _: ControlAsk) -> dict[str, Any]:
-    """Loads output styles again."""
+    """Load output styles again."""
     session.state.gather_customs()
     return {"available_output_styles": session.state.catalog.output_styles}
 

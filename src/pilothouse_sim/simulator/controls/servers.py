@@ -23,7 +23,7 @@ __all__ = ["ANSWERS"]
 
 @contextmanager
 def _refusing() -> Generator[None]:
-    """Answers with an error in the server's own words."""
+    """Answer with an error in the server's own words."""
     try:
         yield
     except McpFailure as failure:
@@ -36,7 +36,7 @@ def mcp_status(session: SimulatedSession, _: ControlAsk) -> dict[str, Any]:
 
 
 async def mcp_set_servers(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
-    """Replaces the servers that were set this way."""
+    """Replace the servers that were set this way."""
     servers = asked.get("servers")
     if not isinstance(servers, dict) or not _are_objects(cast("dict[str, Any]", servers)):
         raise RequestRefused("mcp_set_servers: servers must be an object of config objects")
@@ -48,28 +48,28 @@ def _are_objects(servers: dict[str, Any]) -> bool:
 
 
 async def mcp_reconnect(session: SimulatedSession, asked: ControlAsk) -> None:
-    """Connects a server again."""
+    """Connect a server again."""
     name = required(asked, "serverName", "mcp_reconnect")
     with _refusing():
         await session.mcp.reconnect(name)
 
 
 async def mcp_toggle(session: SimulatedSession, asked: ControlAsk) -> None:
-    """Turns a server on or off."""
+    """Turn a server on or off."""
     name = required(asked, "serverName", "mcp_toggle")
     with _refusing():
         await session.mcp.toggle(name, enabled=bool(asked.get("enabled")))
 
 
 def mcp_message(session: SimulatedSession, asked: ControlAsk) -> None:
-    """Takes what an in-process server sends unasked; anything else is ignored."""
+    """Take what an in-process server sends unasked; anything else is ignored."""
     name, message = asked.get("server_name"), asked.get("message")
     if isinstance(name, str) and isinstance(message, dict):
         session.mcp.receive(name, cast("dict[str, Any]", message))
 
 
 async def mcp_call(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
-    """Calls a server's tool for the client."""
+    """Call a server's tool for the client."""
     tool = required(asked, "tool", "mcp_call")
     if not tool.startswith("mcp__") or tool.count("__") < 2:
         raise RequestRefused(f"Not a fully-qualified MCP tool name: {tool}")
@@ -81,7 +81,7 @@ async def mcp_call(session: SimulatedSession, asked: ControlAsk) -> dict[str, An
 
 
 def mcp_read_resource(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
-    """Reads a resource of a server's that is meant for display; none has any."""
+    """Read a resource of a server's that is meant for display; none has any."""
     name = required(asked, "serverName", "mcp_read_resource")
     uri = required(asked, "uri", "mcp_read_resource")
     if not uri.startswith("ui://"):
@@ -93,12 +93,12 @@ def mcp_read_resource(session: SimulatedSession, asked: ControlAsk) -> dict[str,
 
 
 def channel_enable(session: SimulatedSession, asked: ControlAsk) -> None:
-    """Lets a server send prompts."""
+    """Let a server send prompts."""
     raise RequestRefused(f"server {asked.get('serverName') or ''} is not connected")
 
 
 def mcp_authenticate(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
-    """Begins a login."""
+    """Begin a login."""
     name = asked.get("serverName") or ""
     known = {server["name"] for server in session.mcp.listing()}
     if name not in known:
@@ -107,7 +107,7 @@ def mcp_authenticate(session: SimulatedSession, asked: ControlAsk) -> dict[str, 
 
 
 def mcp_oauth_callback_url(session: SimulatedSession, asked: ControlAsk) -> None:
-    """Takes the URL a login came back with."""
+    """Take the URL a login came back with."""
     raise RequestRefused(f"No active OAuth flow for server: {asked.get('serverName') or ''}")
 
 
@@ -115,13 +115,13 @@ def mcp_oauth_callback_url(session: SimulatedSession, asked: ControlAsk) -> None
 
 
 async def stop_task(session: SimulatedSession, asked: ControlAsk) -> Answer:
-    """Stops a task; one that is not there has stopped already."""
+    """Stop a task; one that is not there has stopped already."""
     stopped = await session.tasks.stop(required(asked, "task_id", "stop_task"))
     return Answer(body={}, then=session.activity.say_again if stopped else None)
 
 
 def background_tasks(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
-    """Moves running tools to the background."""
+    """Move running tools to the background."""
     tool_use_id = asked.get("tool_use_id")
     moved = _move(session, tool_use_id)
     return {} if tool_use_id is None else {"backgrounded": moved}

@@ -55,7 +55,7 @@ _JS_TYPES: Final = {bool: "boolean", int: "number", float: "number", str: "strin
 
 
 async def initialize(session: SimulatedSession, asked: ControlAsk) -> Answer:
-    """Begins, or registers the client's hooks anew."""
+    """Begin, or register the client's hooks anew."""
     hooks = asked.get("hooks")
     if hooks is not None and not _are_hooks(hooks):
         raise RequestRefused(_BAD_HOOKS)
@@ -96,7 +96,7 @@ async def _configure(session: SimulatedSession, options: dict[str, Any]) -> None
 
 
 def interrupt(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
-    """Stops the turn; queued prompts stay unless they are to go as well."""
+    """Stop the turn; queued prompts stay unless they are to go as well."""
     queued = [prompt.uuid for prompt in session.queue.prompts if prompt.uuid]
     if asked.get("cancel_queued") is True:
         for uuid in queued:
@@ -108,13 +108,13 @@ def interrupt(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
 
 
 def cancel_async_message(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
-    """Takes a queued prompt back."""
+    """Take a queued prompt back."""
     uuid = asked.get("message_uuid")
     return {"cancelled": isinstance(uuid, str) and session.queue.cancel(uuid)}
 
 
 def end_session(session: SimulatedSession, _: ControlAsk) -> Answer:
-    """Ends the process: as when the client closes its side, and at once."""
+    """End the process: as when the client closes its side, and at once."""
 
     def end() -> None:
         session.work.interrupt()
@@ -145,7 +145,7 @@ def _are_matchers(group: list[Any]) -> bool:
 
 
 def set_permission_mode(session: SimulatedSession, asked: ControlAsk) -> Answer:
-    """Changes the permission mode; a status line follows where it is another."""
+    """Change the permission mode; a status line follows where it is another."""
     mode = asked.get("mode")
     mode = "default" if mode == "manual" else mode
     if mode not in facts.MODES:
@@ -162,7 +162,7 @@ def set_permission_mode(session: SimulatedSession, asked: ControlAsk) -> Answer:
 def set_mcp_permission_mode_override(
     session: SimulatedSession, asked: ControlAsk
 ) -> dict[str, Any]:
-    """Changes the mode for one server's tools, towards more questions only."""
+    """Change the mode for one server's tools, towards more questions only."""
     name = required(asked, "serverName", "set_mcp_permission_mode_override")
     mode = asked.get("mode")
     if mode is not None and mode not in facts.MODES:
@@ -188,7 +188,7 @@ def _unknown_server(mode: str | None, had: str | None) -> str:
 
 
 async def set_model(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
-    """Switches the model; the conversation notes it once there is one."""
+    """Switch the model; the conversation notes it once there is one."""
     given = asked.get("model")
     if given is not None and not isinstance(given, str):
         raise _not_set(session, "set_model: model must be a string", "invalid_request")
@@ -203,7 +203,7 @@ async def set_model(session: SimulatedSession, asked: ControlAsk) -> dict[str, A
 
 
 async def switch_model(session: SimulatedSession, resolved: str, given: str | None = None) -> None:
-    """Makes a model the session's and tells the client of a change."""
+    """Make a model the session's and tell the client of a change."""
     if not facts.is_known_model(resolved) and resolved != session.state.model_name:
         # The CLI tries a model it does not know with one token.
         await session.requests.ask_aside(_probe(resolved), counts=False)
@@ -243,7 +243,7 @@ def set_max_thinking_tokens(session: SimulatedSession, asked: ControlAsk) -> Non
 
 
 async def apply_flag_settings(session: SimulatedSession, asked: ControlAsk) -> None:
-    """Changes settings for this process."""
+    """Change settings for this process."""
     changes = _settings_of(asked, "apply_flag_settings")
     settings = session.state.desk.settings
     settings.apply(changes)
@@ -254,7 +254,7 @@ async def apply_flag_settings(session: SimulatedSession, asked: ControlAsk) -> N
 
 
 def update_settings(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
-    """Changes a settings file, as far as a client may."""
+    """Change a settings file, as far as a client may."""
     changes = _settings_of(asked, "update_settings")
     source = asked.get("source")
     if source not in _WRITABLE:
@@ -294,7 +294,7 @@ def _kind_of(asked: ControlAsk, name: str) -> str:
 
 
 def set_has_subscribers(_: SimulatedSession, asked: ControlAsk) -> None:
-    """Takes note whether anybody watches."""
+    """Take note whether anybody watches."""
     if "has_subscribers" not in asked.fields or asked.get("has_subscribers") not in (
         True,
         False,
@@ -305,7 +305,7 @@ def set_has_subscribers(_: SimulatedSession, asked: ControlAsk) -> None:
 
 
 def set_prompt_suggestions_paused(_: SimulatedSession, asked: ControlAsk) -> None:
-    """Takes note whether suggestions are wanted."""
+    """Take note whether suggestions are wanted."""
     paused = asked.get("paused")
     if not isinstance(paused, bool):
         kind = _kind_of(asked, "paused")
@@ -314,7 +314,7 @@ def set_prompt_suggestions_paused(_: SimulatedSession, asked: ControlAsk) -> Non
 
 
 def message_rated(_: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
-    """Takes note of a rating."""
+    """Take note of a rating."""
     fine = (
         isinstance(asked.get("messageUuid"), str)
         and asked.get("sentiment") in ("positive", "negative")

@@ -28,7 +28,7 @@ def _refusing(text: str, code: str | None = None) -> Handler:
 
 
 def submit_survey_feedback(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
-    """Takes an answer to a survey."""
+    """Take an answer to a survey."""
     return {}
 
 

@@ -33,7 +33,7 @@ PROGRESS = 1.0
 async def call(
     state: SessionState, hook: Hook, told: dict[str, Any], tool_use_id: str, name: str
 ) -> Heard:
-    """Calls a hook and returns what it says; `name` is how it is shown."""
+    """Call a hook and return what it says; `name` is how it is shown."""
     if isinstance(hook, CallbackHook):
         return await _call_back(state, hook, told, tool_use_id)
     return await _run(state, hook, told, name)
@@ -82,7 +82,7 @@ async def _run(state: SessionState, hook: CommandHook, told: dict[str, Any], nam
 
 
 def _shower(state: SessionState, event: str, name: str) -> Callable[..., None]:
-    """Writes lines about one run, or does nothing if nobody wants to see them."""
+    """Write lines about one run, or do nothing if nobody wants to see them."""
     names = {"hook_id": new_id(), "hook_name": name, "hook_event": event}
     wanted = state.launch.include_hook_events and event not in NEVER_SHOWN
 
@@ -116,7 +116,7 @@ class _Run:
         return {"output": self._both, "stdout": self.out, "stderr": self.err}
 
     async def run(self, state: SessionState, hook: CommandHook, told: dict[str, Any]) -> int:
-        """Runs it to its end, or for as long as it may take."""
+        """Run it to its end, or for as long as it may take."""
         process = await _start(state, hook.command)
         assert process.stdin
         assert process.stdout

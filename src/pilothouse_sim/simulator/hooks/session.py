@@ -63,7 +63,7 @@ class SessionHooks:
         self._turn_id = new_id()
 
     def register(self, hooks: dict[str, Any]) -> None:
-        """Calls these callbacks from now on, instead of those registered before."""
+        """Call these callbacks from now on, instead of those registered before."""
         self._table.register(hooks)
 
     async def fire(
@@ -75,7 +75,7 @@ class SessionHooks:
         own: str | None = None,
         thread: Thread | None = None,
     ) -> Fired:
-        """Calls all hooks of an event at once and waits for them.
+        """Call all hooks of an event at once and wait for them.
 
         `fields` is what they are told besides what all are told, `query` what matchers see, and
         `own` the id of the call that it is about.
@@ -115,11 +115,11 @@ class SessionHooks:
         return bool(self._table.find(event, query))
 
     def tell(self, name: str, fired: Fired) -> None:
-        """Tells the user what the hooks have to say."""
+        """Tell the user what the hooks have to say."""
         self.show(spoken(name, fired))
 
     def show(self, lines: list[dict[str, Any]]) -> None:
-        """Writes `informational` lines."""
+        """Write `informational` lines."""
         for line in lines:
             self._state.outlet.system("informational", **line)
 
@@ -220,12 +220,12 @@ class SessionHooks:
         await self.fire("StopFailure", told, query=error, thread=thread)
 
     def keep(self, task: asyncio.Task[Any]) -> None:
-        """Lets a hook go on whose answer may come too late to matter."""
+        """Let a hook go on whose answer may come too late to matter."""
         self._late.add(task)
         task.add_done_callback(self._late.discard)
 
     async def aclose(self) -> None:
-        """Waits no longer for hooks whose answer came too late to matter."""
+        """Wait no longer for hooks whose answer came too late to matter."""
         for task in self._late:
             task.cancel()
         await asyncio.gather(*self._late, return_exceptions=True)

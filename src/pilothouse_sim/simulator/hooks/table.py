@@ -42,7 +42,7 @@ class HookTable:
         self._callbacks: dict[str, list[Entry]] = {}
 
     def register(self, hooks: dict[str, Any]) -> None:
-        """Takes the client's callbacks, instead of those it had before."""
+        """Take the client's callbacks, instead of those it had before."""
         self._callbacks = {event: _callbacks(groups) for event, groups in _groups(hooks)}
 
     def find(self, event: str, query: str | None) -> list[Hook]:

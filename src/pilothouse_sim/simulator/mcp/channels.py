@@ -36,19 +36,19 @@ class McpChannel(Protocol):
     """Carries JSON-RPC to one server and back."""
 
     async def request(self, message: Message) -> Message:
-        """Sends a request and returns the whole response; raises `McpFailure`."""
+        """Send a request and return the whole response; raise `McpFailure`."""
         ...
 
     async def notify(self, message: Message) -> None:
-        """Sends a message that has no response."""
+        """Send a message that has no response."""
         ...
 
     def tell(self, message: Message) -> None:
-        """Sends a notification without waiting for anything."""
+        """Send a notification without waiting for anything."""
         ...
 
     async def aclose(self) -> None:
-        """Ends the connection."""
+        """End the connection."""
         ...
 
 
@@ -60,13 +60,13 @@ class HostChannel:
         self._name = name
 
     async def request(self, message: Message) -> Message:
-        """Sends a request and returns the response that the client passes back."""
+        """Send a request and return the response that the client passes back."""
         answer = await self._ask(message)
         response = answer.get("mcp_response")
         return cast("Message", response) if isinstance(response, dict) else {}
 
     async def notify(self, message: Message) -> None:
-        """Sends a notification; the client acknowledges it."""
+        """Send a notification; the client acknowledges it."""
         await self._ask(message)
 
     async def _ask(self, message: Message) -> Message:
@@ -79,7 +79,7 @@ class HostChannel:
         return cast("Message", answer) if isinstance(answer, dict) else {}
 
     def tell(self, message: Message) -> None:
-        """Sends a notification; the acknowledgement is not waited for."""
+        """Send a notification; the acknowledgement is not waited for."""
         self._outlet.post("mcp_message", server_name=self._name, message=message)
 
     async def aclose(self) -> None:
@@ -104,7 +104,7 @@ class ProcessChannel:
         receive: Receive,
         closed: Callable[[], None],
     ) -> ProcessChannel:
-        """Starts the server; raises `McpFailure` when there is no such command."""
+        """Start the server; raise `McpFailure` when there is no such command."""
         try:
             process = await asyncio.create_subprocess_exec(
                 *command,
@@ -122,7 +122,7 @@ class ProcessChannel:
         return cls(process, receive, closed)
 
     async def request(self, message: Message) -> Message:
-        """Sends a request and waits for the response."""
+        """Send a request and wait for the response."""
         answer = asyncio.get_running_loop().create_future()
         self._waiting[message["id"]] = answer
         try:
@@ -132,7 +132,7 @@ class ProcessChannel:
             self._waiting.pop(message["id"], None)
 
     async def notify(self, message: Message) -> None:
-        """Writes one line."""
+        """Write one line."""
         assert self._process.stdin is not None
         if self._reading.done():
             raise McpFailure("Connection closed")
@@ -143,7 +143,7 @@ class ProcessChannel:
             raise McpFailure("Connection closed") from None
 
     def tell(self, message: Message) -> None:
-        """Writes one line and does not wait."""
+        """Write one line and do not wait."""
         assert self._process.stdin is not None
         self._process.stdin.write(msgspec.json.encode(message) + b"\n")
 
@@ -171,7 +171,7 @@ class ProcessChannel:
             answer.set_result(message)
 
     async def aclose(self) -> None:
-        """Closes the server's input, and ends its whole group if it does not end by itself."""
+        """Close the server's input, and end its whole group if it does not end by itself."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         for final in (None, signal.SIGTERM, signal.SIGKILL):

@@ -110,7 +110,7 @@ class McpServer:
     # Connecting
 
     async def connect(self) -> None:
-        """Greets the server and asks for its tools; afterwards it is connected or has failed."""
+        """Greet the server and ask for its tools; afterwards it is connected or has failed."""
         self.status, self.error = "pending", None
         self._ids = itertools.count()
         try:
@@ -151,7 +151,7 @@ class McpServer:
             self._channel = None
 
     async def list_tools(self) -> None:
-        """Asks what the server offers."""
+        """Ask what the server offers."""
         answer = await self.request("tools/list")
         listed: list[dict[str, Any]] = answer.get("tools") or []
         self.tools = [
@@ -159,12 +159,12 @@ class McpServer:
         ]
 
     async def disable(self) -> None:
-        """Turns the server off."""
+        """Turn the server off."""
         await self.aclose()
         self.status = "disabled"
 
     async def aclose(self) -> None:
-        """Ends the connection and everything that goes on over it."""
+        """End the connection and everything that goes on over it."""
         channel, self._channel = self._channel, None
         self.info, self.tools, self.has_resources = {}, [], False
         for task in self._work:
@@ -178,7 +178,7 @@ class McpServer:
     async def request(
         self, method: str, params: dict[str, Any] | None = None, *, own: int | None = None
     ) -> dict[str, Any]:
-        """Sends a request and returns its result; raises `McpFailure`."""
+        """Send a request and return its result; raise `McpFailure`."""
         number = next(self._ids) if own is None else own
         given = {} if params is None else {"params": params}
         message = {"method": method, **given, "jsonrpc": "2.0", "id": number}
@@ -194,12 +194,12 @@ class McpServer:
         return self._channel
 
     async def notify(self, method: str, params: dict[str, Any] | None = None) -> None:
-        """Sends a notification."""
+        """Send a notification."""
         given = {} if params is None else {"params": params}
         await self._open_channel().notify({"jsonrpc": "2.0", "method": method, **given})
 
     async def call(self, tool: ServerTool, arguments: dict[str, Any], meta: dict[str, Any]) -> Any:
-        """Calls a tool; a process that went away is started again first."""
+        """Call a tool; a process that went away is started again first."""
         if self._channel is None and not self.is_in_host:
             await self.connect()
         number = next(self._ids)
@@ -215,7 +215,7 @@ class McpServer:
             self._calls.discard(number)
 
     def cancel_calls(self) -> None:
-        """Tells the server that nobody waits any more for what it is doing."""
+        """Tell the server that nobody waits any more for what it is doing."""
         for number in self._calls:
             params = {"requestId": number, "reason": "AbortError: remote-cancel"}
             message = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}
@@ -225,7 +225,7 @@ class McpServer:
     # What it says unasked
 
     def receive(self, message: dict[str, Any]) -> None:
-        """Takes a request or a notification of the server's."""
+        """Take a request or a notification of the server's."""
         method, own = message.get("method"), message.get("id")
         if method == "notifications/tools/list_changed":
             self._begin(self.list_tools())

@@ -38,7 +38,7 @@ class McpServers:
     # Beginning and ending
 
     def start(self) -> None:
-        """Starts the processes that the command line and the project name."""
+        """Start the processes that the command line and the project name."""
         state = self._state
         found = configured(state.launch, state.cwd, state.environment)
         for name, (config, source) in found.items():
@@ -47,7 +47,7 @@ class McpServers:
                 self._greet(server)
 
     async def begin(self, options: dict[str, Any]) -> None:
-        """Greets the servers in the client: those that `initialize` names, and those of flags."""
+        """Greet the servers in the client: those that `initialize` names, and those of flags."""
         names: list[str] = options.get("sdkMcpServers") or []
         for name in names:
             if name not in self._servers:
@@ -65,13 +65,13 @@ class McpServers:
         await asyncio.sleep(0)
 
     async def settled(self) -> None:
-        """Waits until no server is about to be connected."""
+        """Wait until no server is about to be connected."""
         await self._greet_host()
         if self._greeting:
             await asyncio.wait(self._greeting)
 
     async def aclose(self) -> None:
-        """Ends the servers it started."""
+        """End the servers it started."""
         for task in self._greeting:
             task.cancel()
         await asyncio.gather(*self._greeting, return_exceptions=True)
@@ -125,7 +125,7 @@ class McpServers:
         return {tool.full_name: tool for server in servers for tool in server.tools}
 
     async def use(self, name: str, arguments: dict[str, Any], call_id: str) -> ToolOutcome:
-        """Calls a tool for the model."""
+        """Call a tool for the model."""
         try:
             if name in RESOURCE_TOOLS:
                 return await RESOURCE_TOOLS[name](self._servers, arguments)
@@ -143,7 +143,7 @@ class McpServers:
         return Reader(tool.server.name, tool.name, tool.full_name, place)
 
     def cancel_calls(self) -> None:
-        """Tells the servers that the turn was interrupted."""
+        """Tell the servers that the turn was interrupted."""
         for server in self._servers.values():
             server.cancel_calls()
 
@@ -178,7 +178,7 @@ class McpServers:
         return [server.report() for server in self._servers.values()]
 
     async def reconnect(self, name: str) -> None:
-        """Connects a server again; raises `McpFailure`, as all that the client asks for do."""
+        """Connect a server again; raise `McpFailure`, as all that the client asks for do."""
         server = self._find(name)
         if server.is_in_host:
             raise McpFailure("SDK servers should be handled in print.ts")
@@ -190,7 +190,7 @@ class McpServers:
             raise McpFailure(server.error or "Connection failed")
 
     async def toggle(self, name: str, *, enabled: bool) -> None:
-        """Turns a server on or off."""
+        """Turn a server on or off."""
         server = self._find(name)
         if enabled:
             await server.connect()
@@ -198,7 +198,7 @@ class McpServers:
             await server.disable()
 
     async def set_servers(self, servers: dict[str, Any]) -> dict[str, Any]:
-        """Replaces the servers set this way: `{added, removed, errors}`."""
+        """Replace the servers set this way: `{added, removed, errors}`."""
         removed = [name for name in self._servers if name in self._set and name not in servers]
         for name in removed:
             await self._servers.pop(name).aclose()
@@ -215,7 +215,7 @@ class McpServers:
         return {"added": added, "removed": removed, "errors": errors}
 
     async def call_for_client(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Calls `mcp__server__tool` of a connected server for the client."""
+        """Call `mcp__server__tool` of a connected server for the client."""
         server = self._server_of(tool)
         # Whether there is such a tool is left to the server.
         found = self._tools().get(tool) or ServerTool(server, tool.split("__", 2)[2], {})
@@ -230,7 +230,7 @@ class McpServers:
         return server
 
     def receive(self, server: str, message: dict[str, Any]) -> None:
-        """Takes what an in-process server sends unasked."""
+        """Take what an in-process server sends unasked."""
         if server in self._servers:
             self._servers[server].receive(message)
 

@@ -66,7 +66,7 @@ def requested(what: str) -> str:
 
 
 def add_rules(rules: list[tuple[str, str | None]], destination: str = "localSettings") -> Json:
-    """Suggests rules: tools and their contents."""
+    """Suggest rules: tools and their contents."""
     entries: list[Json] = [
         {"toolName": tool} if content is None else {"toolName": tool, "ruleContent": content}
         for tool, content in rules
@@ -75,12 +75,12 @@ def add_rules(rules: list[tuple[str, str | None]], destination: str = "localSett
 
 
 def add_directories(*folders: str) -> Json:
-    """Suggests to work in more folders."""
+    """Suggest to work in more folders."""
     return {"type": "addDirectories", "directories": list(folders), "destination": "session"}
 
 
 def set_mode(state: PermissionState) -> list[Json]:
-    """Suggests to accept edits, unless they are."""
+    """Suggest to accept edits, unless they are."""
     if state.mode not in ("default", "plan"):
         return []
     return [{"type": "setMode", "mode": "acceptEdits", "destination": "session"}]

@@ -56,7 +56,7 @@ class Places(Struct, frozen=True):
 
 
 def parse_rule(text: str, source: str) -> CliRule | None:
-    """Reads a rule; None for what is none."""
+    """Read a rule; None for what is none."""
     found = _RULE.fullmatch(text)
     if not found:
         return None

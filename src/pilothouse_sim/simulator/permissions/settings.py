@@ -44,7 +44,7 @@ def load_settings(
     sources: Iterable[str] = ("user", "project", "local"),
     flag_settings: Json | None = None,
 ) -> None:
-    """Reads the permissions of the settings files and of `--settings` into the state.
+    """Read the permissions of the settings files and of `--settings` into the state.
 
     `--permission-mode`, `--allowedTools`, `--disallowedTools` and `--add-dir` come after it.
     """
@@ -60,7 +60,7 @@ def load_settings(
 
 
 def grant(settings: CliSettings, permissions: PermissionState) -> str | None:
-    """Adds the rules and folders of the settings; returns the mode they ask for."""
+    """Add the rules and folders of the settings; return the mode they ask for."""
     mode: str | None = None
     for source, layer in settings.layers().items():
         given = section(layer, "permissions")
@@ -75,7 +75,7 @@ def grant(settings: CliSettings, permissions: PermissionState) -> str | None:
 
 
 def _add_folders(permissions: PermissionState, folders: list[str]) -> None:
-    """Adds them as local ones, which is what the CLI takes the folders of every file for."""
+    """Add them as local ones, which is what the CLI takes the folders of every file for."""
     if folders:
         rest = dict(permissions.directories)
         held = rest.pop("localSettings", [])
@@ -83,7 +83,7 @@ def _add_folders(permissions: PermissionState, folders: list[str]) -> None:
 
 
 def persist(update: Json, cwd: Path, config_dir: Path) -> bool:
-    """Writes a PermissionUpdate to the settings file it names; False where it names none."""
+    """Write a PermissionUpdate to the settings file it names; False where it names none."""
     file = settings_file(str(update.get("destination")), cwd, config_dir)
     write = _WRITERS.get(str(update.get("type")))
     if file is None or write is None:

@@ -75,7 +75,7 @@ class _Unreadable(Exception):
 
 
 def read_script(text: str) -> ShellScript:
-    """Takes a command apart."""
+    """Take a command apart."""
     body = _QUOTED_TEXT.sub('"text"', text)
     heredoc = _HEREDOC.search(body)
     if heredoc and not heredoc["quote"]:

@@ -58,7 +58,7 @@ class PermissionState(Struct, kw_only=True):
         return list(dict.fromkeys([self.cwd, *added]))
 
     def add(self, behavior: str, source: str, texts: list[str]) -> None:
-        """Adds rules as they are written in flags and settings; what is no rule is left out."""
+        """Add rules as they are written in flags and settings; what is no rule is left out."""
         known = self.rules[behavior]
         for text in texts:
             rule = parse_rule(text, source)
@@ -66,7 +66,7 @@ class PermissionState(Struct, kw_only=True):
                 known.append(rule)
 
     def set_mode(self, mode: str, *, starting: bool = False) -> bool:
-        """Changes the mode; False where the session may not have it.
+        """Change the mode; False where the session may not have it.
 
         Who starts a session may choose any mode that the settings leave.
         """
@@ -80,7 +80,7 @@ class PermissionState(Struct, kw_only=True):
         return True
 
     def apply(self, update: Json) -> bool:
-        """Carries out a client's PermissionUpdate; False for an invalid one, which is ignored."""
+        """Carry out a client's PermissionUpdate; False for an invalid one, which is ignored."""
         destination = update.get("destination")
         change = _CHANGES.get(str(update.get("type")))
         if change is None or destination not in DESTINATIONS:

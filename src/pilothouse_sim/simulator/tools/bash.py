@@ -53,7 +53,7 @@ def project_folder(folder: Path) -> str:
 
 
 def check(arguments: dict[str, Any], _: ToolSurroundings) -> None:
-    """Turns down a long sleep at the start of a command."""
+    """Turn down a long sleep at the start of a command."""
     if arguments.get("run_in_background"):
         return
     first, *rest = segments(str(arguments["command"])) or [""]
@@ -70,7 +70,7 @@ def check(arguments: dict[str, Any], _: ToolSurroundings) -> None:
 
 
 async def run(arguments: dict[str, Any], place: ToolSurroundings) -> ToolOutcome:
-    """Runs a command and gives what it wrote."""
+    """Run a command and give what it wrote."""
     _recover(place)
     command = await start(arguments, place)
     if arguments.get("run_in_background"):
@@ -91,7 +91,7 @@ async def run(arguments: dict[str, Any], place: ToolSurroundings) -> ToolOutcome
 
 
 async def start(arguments: dict[str, Any], place: ToolSurroundings) -> ShellCommand:
-    """Starts a command whose output goes into a file."""
+    """Start a command whose output goes into a file."""
     name = task_id()
     folder = tasks_folder(place)
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -219,7 +219,7 @@ def _result(
 
 
 def _recover(place: ToolSurroundings) -> None:
-    """Goes back to where the session began when the shell's folder is gone."""
+    """Go back to where the session began when the shell's folder is gone."""
     if place.cwd.is_dir():
         return
     gone, place.cwd = place.cwd, place.home_folder
@@ -242,7 +242,7 @@ def _follow(place: ToolSurroundings, folder: Path | None) -> str:
 
 
 def _persisted(command: ShellCommand, place: ToolSurroundings) -> Path:
-    """Keeps output that is too long for the model."""
+    """Keep output that is too long for the model."""
     folder = place.config_dir / "projects" / project_folder(place.home_folder)
     kept = folder / place.session_id / "tool-results" / f"{command.task_id}.txt"
     kept.parent.mkdir(parents=True, exist_ok=True)

@@ -32,7 +32,7 @@ class ShellCommand:
         """Whether its lines are events to be told of."""
 
     async def wait(self) -> int:
-        """Waits for the end and returns the exit code as the CLI gives it."""
+        """Wait for the end and return the exit code as the CLI gives it."""
         code = await self.process.wait()
         if code >= 0:
             return code
@@ -40,7 +40,7 @@ class ShellCommand:
         return 144 if code == -signal.SIGTERM else 1
 
     def kill(self) -> None:
-        """Ends everything the command started."""
+        """End everything the command started."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
 
@@ -67,7 +67,7 @@ class ShellCommand:
         return Path(name) if name else None
 
     def forget(self, *, output: bool) -> None:
-        """Removes what the command left in the folder of tasks."""
+        """Remove what the command left in the folder of tasks."""
         self._end.unlink(missing_ok=True)
         if output:
             self.output_path.unlink(missing_ok=True)

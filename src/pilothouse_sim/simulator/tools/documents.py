@@ -33,7 +33,7 @@ _NO_PAGES = (
 def read(
     arguments: dict[str, Any], place: ToolSurroundings, path: Path, data: bytes
 ) -> ToolOutcome:
-    """Reads a file that is more than lines."""
+    """Read a file that is more than lines."""
     if path.suffix.lower() == ".pdf":
         return _read_pages(arguments, data)
     if path.suffix.lower() == ".ipynb":
@@ -173,7 +173,7 @@ def _tagged(cell: Cell) -> str:
 
 
 def check_notebook_edit(arguments: dict[str, Any], place: ToolSurroundings) -> None:
-    """Refuses edits that cannot be made, in the CLI's words."""
+    """Refuse edits that cannot be made, in the CLI's words."""
     path, mode = located(str(arguments["notebook_path"]), place), arguments.get("edit_mode")
     if path.suffix != ".ipynb":
         raise refused(
@@ -210,7 +210,7 @@ def _position(notebook: dict[str, Any], own: str) -> int | None:
 
 
 async def notebook_edit(arguments: dict[str, Any], place: ToolSurroundings) -> ToolOutcome:
-    """Replaces, inserts or deletes a cell."""
+    """Replace, insert or delete a cell."""
     check_notebook_edit(arguments, place)
     name, mode = str(arguments["notebook_path"]), arguments.get("edit_mode") or "replace"
     path = located(name, place)

@@ -50,7 +50,7 @@ _QUOTES = str.maketrans("\u2018\u2019\u201c\u201d", "''\"\"")
 
 
 def check_read(arguments: dict[str, Any], place: ToolSurroundings) -> None:
-    """Refuses device files and files that cannot be text."""
+    """Refuse device files and files that cannot be text."""
     name = str(arguments["file_path"])
     path = located(name, place)
     if str(path).startswith(("/dev/", "/proc/")):
@@ -67,7 +67,7 @@ def check_read(arguments: dict[str, Any], place: ToolSurroundings) -> None:
 
 
 async def read(arguments: dict[str, Any], place: ToolSurroundings) -> ToolOutcome:
-    """Gives the lines of a file, or its picture, pages or cells."""
+    """Give the lines of a file, or its picture, pages or cells."""
     path = located(str(arguments["file_path"]), place)
     data = _bytes_of(path, place)
     suffix = path.suffix.lower()
@@ -159,7 +159,7 @@ def _size(count: int) -> str:
 
 
 def check_write(arguments: dict[str, Any], place: ToolSurroundings) -> None:
-    """Refuses folders, files changed behind the model's back and notebooks it has not read."""
+    """Refuse folders, files changed behind the model's back and notebooks it has not read."""
     name = str(arguments["file_path"])
     path = located(name, place)
     if path.is_dir():
@@ -179,7 +179,7 @@ def check_write(arguments: dict[str, Any], place: ToolSurroundings) -> None:
 
 
 async def write(arguments: dict[str, Any], place: ToolSurroundings) -> ToolOutcome:
-    """Makes a file or replaces what is in it."""
+    """Make a file or replace what is in it."""
     name, content = str(arguments["file_path"]), str(arguments["content"])
     path = located(name, place)
     check_write(arguments, place)
@@ -216,7 +216,7 @@ def _written(name: str, content: str, original: str | None) -> dict[str, Any]:
 
 
 def check_edit(arguments: dict[str, Any], place: ToolSurroundings) -> None:
-    """Refuses a change that cannot be made, in the CLI's words."""
+    """Refuse a change that cannot be made, in the CLI's words."""
     old, new = str(arguments["old_string"]), str(arguments["new_string"])
     path = located(str(arguments["file_path"]), place)
     if old == new:
@@ -262,7 +262,7 @@ def _actual(old: str, text: str) -> str | None:
 
 
 async def edit(arguments: dict[str, Any], place: ToolSurroundings) -> ToolOutcome:
-    """Replaces a string in a file, once or everywhere."""
+    """Replace a string in a file, once or everywhere."""
     check_edit(arguments, place)
     name, everywhere = str(arguments["file_path"]), bool(arguments.get("replace_all"))
     path = located(name, place)

@@ -34,7 +34,7 @@ __all__ = [
 
 
 async def not_simulated(_: dict[str, Any], __: ToolSurroundings) -> ToolOutcome:
-    """Fails: nothing would come of the call."""
+    """Fail: nothing would come of the call."""
     raise ToolFailure("This is not simulated.")
 
 
@@ -49,7 +49,7 @@ def _task_of(arguments: dict[str, Any]) -> str:
 
 
 async def task_stop(arguments: dict[str, Any], place: ToolSurroundings) -> ToolOutcome:
-    """Ends a task in the background."""
+    """End a task in the background."""
     result = await place.stop_task(_task_of(arguments))
     return ToolOutcome(content=msgspec.json.encode(result).decode(), result=result)
 
@@ -61,7 +61,7 @@ def check_monitor(arguments: dict[str, Any], _: ToolSurroundings) -> None:
 
 
 async def monitor(arguments: dict[str, Any], place: ToolSurroundings) -> ToolOutcome:
-    """Starts a command whose lines are events."""
+    """Start a command whose lines are events."""
     if "command" not in arguments:
         raise ToolFailure("This is not simulated.")
     command = await bash.start(arguments, place)
@@ -84,7 +84,7 @@ def _span(milliseconds: int) -> str:
 
 
 async def report_findings(arguments: dict[str, Any], _: ToolSurroundings) -> ToolOutcome:
-    """Takes a list of findings."""
+    """Take a list of findings."""
     findings = cast("list[Any]", arguments["findings"])
     count = len(findings)
     level = {"level": arguments["level"]} if "level" in arguments else {}
@@ -103,7 +103,7 @@ async def list_agents(_: dict[str, Any], place: ToolSurroundings) -> ToolOutcome
 
 
 async def send_message(arguments: dict[str, Any], _: ToolSurroundings) -> ToolOutcome:
-    """Reaches nobody."""
+    """Reach nobody."""
     reason = f"o agent named '{arguments['to']}' is reachable."
     body = {
         "success": False,
@@ -146,7 +146,7 @@ async def schedule_wakeup(arguments: dict[str, Any], place: ToolSurroundings) ->
 
 
 async def web_fetch(arguments: dict[str, Any], _: ToolSurroundings) -> ToolOutcome:
-    """Fetches nothing: the simulator has no network."""
+    """Fetch nothing: the simulator has no network."""
     host = str(arguments["url"]).split("://", 1)[1].split("/", 1)[0].split(":", 1)[0]
     if "." not in host:
         raise ToolFailure(
@@ -160,7 +160,7 @@ async def web_fetch(arguments: dict[str, Any], _: ToolSurroundings) -> ToolOutco
 
 
 async def web_search(arguments: dict[str, Any], _: ToolSurroundings) -> ToolOutcome:
-    """Finds nothing: the simulator has no network."""
+    """Find nothing: the simulator has no network."""
     began, query = time.monotonic(), str(arguments["query"])
     words = (
         f'Web search results for query: "{query}"\n\n\nREMINDER: You MUST include the sources '
@@ -176,7 +176,7 @@ async def web_search(arguments: dict[str, Any], _: ToolSurroundings) -> ToolOutc
 
 
 async def enter_worktree(_: dict[str, Any], __: ToolSurroundings) -> ToolOutcome:
-    """Makes no worktree."""
+    """Make no worktree."""
     raise ToolFailure(
         "Cannot create a worktree: not in a git repository and no WorktreeCreate hooks are "
         "configured. Configure WorktreeCreate/WorktreeRemove hooks in settings.json to use "

@@ -91,7 +91,7 @@ def _extended(paths: dict[int, _Path], diagonal: int, old_size: int, new_size: i
 
 
 def _slide(path: _Path, diagonal: int, before: list[str], after: list[str]) -> int:
-    """Follows equal lines as far as they go; returns how many new lines are used up."""
+    """Follow equal lines as far as they go; return how many new lines are used up."""
     new, start = path.old - diagonal, path.old
     while path.old + 1 < len(before) and new + 1 < len(after):
         if before[path.old + 1] != after[new + 1]:

@@ -23,7 +23,7 @@ _OUTSIDE = (
 
 
 async def enter(_: dict[str, Any], __: ToolSurroundings) -> ToolOutcome:
-    """Begins to plan."""
+    """Begin to plan."""
     return ToolOutcome(content=f"{_ENTERED}\n\n{_RULES}", result={"message": _ENTERED})
 
 
@@ -34,7 +34,7 @@ def check_exit(_: dict[str, Any], place: ToolSurroundings) -> None:
 
 
 async def leave(arguments: dict[str, Any], place: ToolSurroundings) -> ToolOutcome:
-    """Tells the model that the plan was approved, and as what."""
+    """Tell the model that the plan was approved, and as what."""
     file = place.plan_file
     written = file.read_text() if file is not None and file.exists() else None
     plan = arguments.get("plan") or written

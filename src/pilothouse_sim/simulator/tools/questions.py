@@ -31,7 +31,7 @@ _UNIQUE = "Question texts must be unique, option labels must be unique within ea
 
 
 def check_questions(arguments: dict[str, Any], _: ToolSurroundings) -> None:
-    """Refuses questions that nobody could tell apart."""
+    """Refuse questions that nobody could tell apart."""
     questions = cast("list[dict[str, Any]]", arguments["questions"])
     texts = [question["question"] for question in questions]
     labels = [[option["label"] for option in question["options"]] for question in questions]
@@ -41,7 +41,7 @@ def check_questions(arguments: dict[str, Any], _: ToolSurroundings) -> None:
 
 
 async def run(arguments: dict[str, Any], _: ToolSurroundings) -> ToolOutcome:
-    """Tells the model what the person answered."""
+    """Tell the model what the person answered."""
     questions = cast("list[dict[str, Any]]", arguments["questions"])
     result: dict[str, Any] = {"questions": questions, "answers": arguments.get("answers") or {}}
     for name in ("annotations", "response"):

@@ -56,12 +56,12 @@ class BuiltinTool(Struct, frozen=True, kw_only=True):
         return schemas.validate_answer(self.name, self.schema, arguments)
 
     def check(self, arguments: dict[str, Any], place: ToolSurroundings) -> None:
-        """Turns down a call that cannot run, before anybody is asked about it."""
+        """Turn down a call that cannot run, before anybody is asked about it."""
         if self.checks:
             getattr(self._loaded(), self.checks)(arguments, place)
 
     async def run(self, arguments: dict[str, Any], place: ToolSurroundings) -> ToolOutcome:
-        """Does what was asked."""
+        """Do what was asked."""
         does: Run = getattr(self._loaded(), self.runs)
         return await does(arguments, place)
 
@@ -357,7 +357,7 @@ def validate(
 
 
 def check(name: str, arguments: dict[str, Any], place: ToolSurroundings) -> None:
-    """Turns down a call that cannot run, before anybody is asked about it."""
+    """Turn down a call that cannot run, before anybody is asked about it."""
     find(name).check(arguments, place)
 
 

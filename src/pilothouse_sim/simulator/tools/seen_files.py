@@ -49,7 +49,7 @@ def decoded(data: bytes) -> str:
 
 
 def see(path: Path, place: ToolSurroundings, text: str, *, whole: bool = True) -> None:
-    """Remembers a file as the model now knows it."""
+    """Remember a file as the model now knows it."""
     place.seen[path] = SeenFile(text, path.stat().st_mtime_ns, whole)
 
 
