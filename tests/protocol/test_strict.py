@@ -10,13 +10,16 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from pilothouse.protocol import NotAMessage, decode
+from pilothouse.protocol import strict as strictness
 from pilothouse.protocol.messages import decode_lines
 from pilothouse.protocol.strict import (
     DEEPEST_READ,
     MAX_DEPTH,
     MOST_PARTS,
     MOST_VALUES,
+    TooManyParts,
     are_strict,
+    check_parts,
     clean_text,
     is_strict,
     is_too_deep,
@@ -102,6 +105,33 @@ def test_what_has_too_many_parts_is_no_json_to_anybody() -> None:
         decode(text)
     assert decode_lines([text]) is None
     assert is_strict(b'{"a":"' + b"[]," * MOST_PARTS + b'"}')
+
+
+VALUES = st.recursive(
+    st.text('[{,"\\\\a', max_size=6),
+    lambda inner: (
+        st.lists(inner, max_size=6) | st.dictionaries(st.text('[",\\\\'), inner, max_size=3)
+    ),
+)
+
+
+@given(VALUES, st.integers(1, 9))
+def test_parts_are_counted_outside_strings_wherever_a_text_is_cut(value: Any, size: int) -> None:
+    text = json.dumps(value).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(strictness, "_AT_ONCE", size)
+        patch.setattr(strictness, "MOST_PARTS", parts_of(value) - 1)
+        with pytest.raises(TooManyParts):
+            check_parts(text)
+        patch.setattr(strictness, "MOST_PARTS", parts_of(value))
+        check_parts(text)
+
+
+def parts_of(value: Any) -> int:
+    """How many arrays and objects there are."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    return 1 + sum(map(parts_of, value)) if isinstance(value, list) else 0
 
 
 def test_one_line_among_many_is_found() -> None:

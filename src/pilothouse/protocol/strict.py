@@ -58,6 +58,9 @@ MOST_PARTS: Final = 200_000
 MOST_VALUES: Final = 1_000_000
 """Values of one text, but for the last of each array and object."""
 
+_AT_ONCE: Final = 1 << 18
+"""Bytes that are looked at without a turn for other threads."""
+
 _LARGEST: Final = 10**308
 """About the largest double: an integer beyond it is infinite to most readers."""
 
@@ -106,12 +109,27 @@ def is_strict(text: bytes) -> bool:
 def check_parts(text: bytes) -> None:
     """Raise `TooManyParts` for a text that takes too long to look at."""
     # Few texts are as long, and what is in strings is no part.
-    if len(text) > MOST_PARTS and _has_many_parts(text) and _has_many_parts(_STRING.sub(b"", text)):
+    if len(text) > MOST_PARTS and _has_many_parts(text) and _has_many_parts_outside_strings(text):
         raise TooManyParts
 
 
 def _has_many_parts(text: bytes) -> bool:
     return _openings(text) > MOST_PARTS or text.count(b",") > MOST_VALUES
+
+
+def _has_many_parts_outside_strings(text: bytes) -> bool:
+    # By parts and no longer than it takes: one long call would keep every thread waiting.
+    unquoted = text.replace(rb"\\", b"").replace(rb"\"", b"")
+    openings = commas = inside = 0
+    for at in range(0, len(unquoted), _AT_ONCE):
+        pieces = unquoted[at : at + _AT_ONCE].split(b'"')
+        bare = b"".join(pieces[inside::2])
+        inside = (inside + len(pieces) - 1) % 2
+        openings += _openings(bare)
+        commas += bare.count(b",")
+        if openings > MOST_PARTS or commas > MOST_VALUES:
+            return True
+    return False
 
 
 def is_deeper(text: bytes, depth: int) -> bool:
