@@ -17,7 +17,7 @@ from tests.support.fuzz.known import KNOWN
 from tests.support.fuzz.mutation import as_read, is_blank, mutated
 from tests.support.fuzz.strict import depth_of
 
-FEW, PARTS = 4_000, 20
+FEW, PARTS = 4_000, 100
 TOGETHER = 40
 """Lines of one session."""
 
