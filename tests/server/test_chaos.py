@@ -364,8 +364,9 @@ class Kept:
             if event.kind == "cli.started":
                 running[event.session_id] = json.loads(body)["run"]
                 self.lines[running[event.session_id]] = []
-            elif event.kind == "cli.ended":
-                self.ended[running[event.session_id]] = json.loads(body)["reason"]
+            elif event.kind == "cli.ended" and (run := running.pop(event.session_id, None)):
+                # One that was killed while it started has told of no start.
+                self.ended[run] = json.loads(body)["reason"]
             elif event.kind == "cli":
                 self.lines[running[event.session_id]].append(body)
             elif event.kind == "lines.lost":
