@@ -1,7 +1,9 @@
 """A stand-in for the Claude Code CLI that is never the slow side of a measurement.
 
 It speaks just enough of the stream-json protocol to serve one client, and writes bytes that
-were built before the clock starts. Usage: fake_cli.py MODE COUNT [the real CLI's arguments].
+were built before the clock starts. Whoever starts it, it runs in a session of its own: Linux shares
+out processors by sessions, and two processes of one session wake each other ten times as often on a
+busy machine. Usage: fake_cli.py MODE COUNT [the real CLI's arguments].
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 
 VERSION = "2.1.325"
 SESSION = "678f01dc-1155-4a61-be28-76ee99be754f"
@@ -32,6 +35,8 @@ def main(arguments: list[str]) -> None:
     if "--version" in arguments or "-v" in arguments:
         sys.stdout.write(f"{VERSION} (Claude Code)\n")
         return
+    with suppress(PermissionError):  # it leads one already
+        os.setsid()
     mode, count = arguments[0], int(arguments[1])
     script = stream_script(count) if mode == "stream" else []
     asks = permission_script(count, PARALLEL.get(mode, 0))

@@ -166,18 +166,46 @@ def report(line: dict[str, object]) -> None:
     sys.stdout.flush()
 
 
-def rates(chosen: Settings, task: str, mode: str, count: int) -> dict[str, object]:
-    """Measure a rate per second, more being better: each contender's figure, and ours to others."""
+def spread(
+    rounds: Sequence[Mapping[str, Figures]], above: str, below: str, key: str
+) -> list[float] | None:
+    """The least and the greatest of the ratios of each round."""
+    ratios = [one[above][key] / one[below][key] for one in rounds if {above, below} <= set(one)]
+    return [significant(min(ratios)), significant(max(ratios))] if ratios else None
+
+
+def race(
+    chosen: Settings, task: str, mode: str, count: int
+) -> tuple[list[dict[str, Figures]], int]:
+    """Let all contenders do a task in some rounds; how much of it each does."""
     count = min(count, 2000) if chosen.quick else count
     rounds = chosen.rounds or (1 if chosen.quick else 5)
     with fake_cli(mode, count) as cli:
         measured = interleave(
             chosen.contenders, rounds, lambda who: contend(chosen, who, task, cli, count)
         )
+    return measured, count
+
+
+def rates(measured: Sequence[Mapping[str, Figures]], count: int) -> dict[str, object]:
+    """A rate per second, more being better: each contender's figure, and ours to others."""
+    key = "per_second"
     return {
-        **{who: middle(measured, who, "per_second") for who in CONTENDERS},
-        "vs_peer": ratio(measured, "ours", "peer", "per_second"),
-        "vs_limit": ratio(measured, "ours", "limit", "per_second"),
+        **{who: middle(measured, who, key) for who in CONTENDERS},
+        "vs_peer": ratio(measured, "ours", "peer", key),
+        "vs_limit": ratio(measured, "ours", "limit", key),
         "count": count,
-        "rounds": rounds,
+        "rounds": len(measured),
+    }
+
+
+def costs(measured: Sequence[Mapping[str, Figures]], key: str) -> dict[str, object]:
+    """A cost, less being better: each contender's figure, others' to ours, and how they spread."""
+    return {
+        **{who: middle(measured, who, key) for who in CONTENDERS},
+        "vs_peer": ratio(measured, "peer", "ours", key),
+        "vs_peer_spread": spread(measured, "peer", "ours", key),
+        "vs_limit": ratio(measured, "limit", "ours", key),
+        "vs_limit_spread": spread(measured, "limit", "ours", key),
+        "ours_to_limit": ratio(measured, "ours", "limit", key),
     }

@@ -7,7 +7,7 @@ import harness
 
 def main() -> None:
     """Stream one long turn through each contender."""
-    figures = harness.rates(harness.settings(), "stream", "stream", 200_000)
+    figures = harness.rates(*harness.race(harness.settings(), "stream", "stream", 200_000))
     target = {"vs_peer": 10, "vs_limit": 0.6}
     harness.report({"name": "streaming", "unit": "deltas/s", **figures, "target": target})
 

@@ -1,12 +1,14 @@
-"""What the contenders share: the command line, and the footprint of a process (Linux)."""
+"""What the contenders share: the command line, a stopwatch, a process's footprint (Linux)."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
 import json
+import resource
 import sys
 import threading
+import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +21,24 @@ def main(tasks: dict[str, Task]) -> None:
     name, cli_path, count = sys.argv[1:]
     figures = asyncio.run(tasks[name](cli_path, int(count)))
     sys.stdout.write(json.dumps(figures) + "\n")
+
+
+class Stopwatch:
+    """Wall time and processor time of this process, without its children, since it was made."""
+
+    def __init__(self) -> None:
+        self._begun, self._worked = time.perf_counter(), worked()
+
+    def figures(self, count: int) -> dict[str, float]:
+        """How many a second, and microseconds of work for each."""
+        elapsed, spent = time.perf_counter() - self._begun, worked() - self._worked
+        return {"per_second": count / elapsed, "cpu_us": spent / count * 1e6}
+
+
+def worked() -> float:
+    """Seconds that this process has kept a processor busy, in its own code and in the kernel."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
 
 
 @dataclass(frozen=True, slots=True)

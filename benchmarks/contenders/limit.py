@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import subprocess
-import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -114,10 +113,10 @@ async def stream(cli_path: str, count: int) -> dict[str, float]:
         return message.type == "result"
 
     async with connected(cli_path) as pipe:
-        start = time.perf_counter()
+        watch = footprint.Stopwatch()
         await pipe.until(read, USER)
-        elapsed = time.perf_counter() - start
-    return {"seen": seen, "per_second": count / elapsed}
+        figures = watch.figures(count)
+    return {"seen": seen, **figures}
 
 
 async def permissions(cli_path: str, count: int) -> dict[str, float]:
@@ -134,10 +133,10 @@ async def permissions(cli_path: str, count: int) -> dict[str, float]:
                 return False
             return b'"result"' in line
 
-        start = time.perf_counter()
+        watch = footprint.Stopwatch()
         await pipe.until(answer, USER)
-        elapsed = time.perf_counter() - start
-    return {"seen": seen, "per_second": count / elapsed}
+        figures = watch.figures(count)
+    return {"seen": seen, **figures}
 
 
 async def idle(cli_path: str, count: int) -> dict[str, float]:

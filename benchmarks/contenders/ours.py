@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import AsyncExitStack
 
 import footprint
@@ -15,7 +14,7 @@ async def stream(cli_path: str, count: int) -> dict[str, float]:
     seen = 0
     options = Options(cli_path=cli_path, include_partial_messages=True)
     async with Client(options) as client:
-        start = time.perf_counter()
+        watch = footprint.Stopwatch()
         await client.say("go")
         async for event in client:
             if isinstance(event, StreamEvent):
@@ -23,8 +22,8 @@ async def stream(cli_path: str, count: int) -> dict[str, float]:
                     seen += 1
             elif isinstance(event, ResultMessage):
                 break
-        elapsed = time.perf_counter() - start
-    return {"seen": seen, "per_second": count / elapsed}
+        figures = watch.figures(count)
+    return {"seen": seen, **figures}
 
 
 async def permissions(cli_path: str, count: int) -> dict[str, float]:
@@ -37,13 +36,13 @@ async def permissions(cli_path: str, count: int) -> dict[str, float]:
         return Allow()
 
     async with Client(Options(cli_path=cli_path, on_permission=approve)) as client:
-        start = time.perf_counter()
+        watch = footprint.Stopwatch()
         await client.say("go")
         async for event in client:
             if isinstance(event, ResultMessage):
                 break
-        elapsed = time.perf_counter() - start
-    return {"seen": seen, "per_second": count / elapsed}
+        figures = watch.figures(count)
+    return {"seen": seen, **figures}
 
 
 async def idle(cli_path: str, count: int) -> dict[str, float]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -19,10 +18,10 @@ from claude_agent_sdk import (  # pyright: ignore[reportMissingImports] - in its
 
 async def stream(cli_path: str, count: int) -> dict[str, float]:
     """Read the text of every delta of one turn."""
-    seen, elapsed = 0, 0.0
+    seen, figures = 0, dict[str, float]()
     options = ClaudeAgentOptions(cli_path=cli_path, include_partial_messages=True)
     async with ClaudeSDKClient(options) as client:
-        start = time.perf_counter()
+        watch = footprint.Stopwatch()
         await client.query("go")
         async for message in client.receive_messages():
             if isinstance(message, StreamEvent):
@@ -31,13 +30,13 @@ async def stream(cli_path: str, count: int) -> dict[str, float]:
                     seen += 1
             elif isinstance(message, ResultMessage):
                 break
-        elapsed = time.perf_counter() - start
-    return {"seen": seen, "per_second": count / elapsed}
+        figures = watch.figures(count)
+    return {"seen": seen, **figures}
 
 
 async def permissions(cli_path: str, count: int) -> dict[str, float]:
     """Approve every request of one turn."""
-    seen, elapsed = 0, 0.0
+    seen, figures = 0, dict[str, float]()
 
     async def approve(
         _tool: str, _input: dict[str, Any], _context: ToolPermissionContext
@@ -48,13 +47,13 @@ async def permissions(cli_path: str, count: int) -> dict[str, float]:
 
     options = ClaudeAgentOptions(cli_path=cli_path, can_use_tool=approve)
     async with ClaudeSDKClient(options) as client:
-        start = time.perf_counter()
+        watch = footprint.Stopwatch()
         await client.query("go")
         async for message in client.receive_messages():
             if isinstance(message, ResultMessage):
                 break
-        elapsed = time.perf_counter() - start
-    return {"seen": seen, "per_second": count / elapsed}
+        figures = watch.figures(count)
+    return {"seen": seen, **figures}
 
 
 async def idle(cli_path: str, count: int) -> dict[str, float]:
