@@ -17,6 +17,7 @@ from pilothouse.transport import (
     StdioTransport,
     TransportClosed,
     TransportError,
+    stdio,
 )
 from pilothouse.transport.stdio import Timings
 from tests.support.processes import DEAF, ECHO, Recorder, gone, open_fds, program, stopped
@@ -450,3 +451,24 @@ def test_transports_in_several_threads_share_one_guard() -> None:
         thread.join(DEADLINE)
     assert failures == []
     assert not any(thread.is_alive() for thread in threads)
+
+
+class Pipe(asyncio.BaseTransport):
+    """A pipe that reads as much at once as it is told to."""
+
+    max_size = stdio.LARGE_READ
+
+
+def test_more_is_read_at_once_as_long_as_more_is_there() -> None:
+    parts: list[int] = []
+    pipe = Pipe()
+    output = stdio._Stdout(lambda data: parts.append(len(data)), lambda: None)
+    output.connection_made(pipe)
+    assert pipe.max_size == stdio.SMALL_READ
+    sizes = []
+    for size in (7, stdio.SMALL_READ, stdio.LARGE_READ, stdio.SMALL_READ - 1, 7):
+        output.data_received(b"x" * size)
+        sizes.append(pipe.max_size)
+    small, large = stdio.SMALL_READ, stdio.LARGE_READ
+    assert sizes == [small, large, large, small, small]
+    assert parts == [7, small, large, small - 1, 7]

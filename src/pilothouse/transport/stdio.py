@@ -8,7 +8,7 @@ import os
 import select
 import signal
 from contextlib import ExitStack, suppress
-from typing import IO, TYPE_CHECKING, Final, NamedTuple, cast
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 from . import guard, guarding
 from .base import Exit, SpawnFailed, TransportClosed, TransportError
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 HIGH_WATER: Final = 256 * 1024
 # Of stdout alone: a user's pipes may reserve 64 MiB together before Linux shrinks new ones.
 PIPE_SIZE: Final = 1024 * 1024
+# For each read a buffer is made. From 128 KiB on, glibc gets its memory from the system and gives
+# it back at once, which takes longer than the read itself where little is there to be read.
+SMALL_READ: Final = 64 * 1024
+LARGE_READ: Final = 256 * 1024
 
 
 class Timings(NamedTuple):
@@ -69,7 +73,7 @@ class StdioTransport:
         self._pid: int | None = None
         self._handle: guarding.Handle | None = None
         self._stdin = _Stdin()
-        self._stdout = _Output(self._stdout_received, self._output_ended)
+        self._stdout = _Stdout(self._stdout_received, self._output_ended)
         self._stderr = _Stderr(stderr_limit, on_stderr, self._output_ended)
         self._status = _Status(self._process_ended)
         self._timer: asyncio.TimerHandle | None = None
@@ -350,6 +354,25 @@ class _Output(asyncio.Protocol):
     def close(self) -> None:
         if self._pipe is not None:
             self._pipe.close()
+
+
+class _Stdout(_Output):
+    """Reads in small parts until there is more than that to read."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        self._read_at_most(SMALL_READ)
+
+    def data_received(self, data: bytes) -> None:
+        if len(data) >= SMALL_READ or self._limit != SMALL_READ:
+            self._read_at_most(LARGE_READ if len(data) >= SMALL_READ else SMALL_READ)
+        self._on_data(data)
+
+    def _read_at_most(self, limit: int) -> None:
+        self._limit = limit
+        # asyncio's own pipes have this; another loop's may read as they like.
+        if self._pipe is not None and hasattr(self._pipe, "max_size"):
+            cast("Any", self._pipe).max_size = limit
 
 
 class _Stderr(_Output):
