@@ -121,7 +121,10 @@ class Connection:
             self._events += messages
         else:
             for message in messages:
-                self._receive_message(message)
+                if type(message) is ControlRequest:
+                    self._receive_request(message)
+                else:
+                    self._receive_message(message)
 
     def receive_eof(self) -> None:
         """The peer's stream ended. A last line without a newline still counts."""
@@ -217,8 +220,16 @@ class Connection:
 
     def send_response(self, request_id: str, response: Any = None) -> bool:
         """Answer a request of the peer's."""
+        if request_id not in self._theirs:
+            return False
         given: Any = {} if response is None else response
-        return self.send_answer(request_id, {"subtype": "success", "response": given})
+        if not request_id:
+            return self.send_answer(request_id, {"subtype": "success", "response": given})
+        # As `send_answer` has it, without the detour: most answers go here.
+        body = {"subtype": "success", "request_id": request_id, "response": given}
+        self._output.append(encode({"type": "control_response", "response": body}))
+        del self._theirs[request_id]
+        return True
 
     def send_error(self, request_id: str, error: str, code: str | None = None) -> bool:
         """Refuse a request of the peer's."""
@@ -227,10 +238,15 @@ class Connection:
 
     def send_answer(self, request_id: str, members: JsonObject) -> bool:
         """Answer with exactly these members: a CLI leaves some out and puts others beside."""
-        # A CLI answers a request without an id, and its answer has none either.
-        named = {"request_id": request_id} if request_id else {}
-        head = {"subtype": members["subtype"], **named}
-        return self._answer(request_id, head | members)
+        if request_id not in self._theirs:
+            return False
+        body = {"subtype": members["subtype"], "request_id": request_id, **members}
+        if not request_id:
+            # A CLI answers a request without an id, and its answer has none either.
+            del body["request_id"]
+        self._output.append(encode({"type": "control_response", "response": body}))
+        del self._theirs[request_id]
+        return True
 
     def send_message(self, message: JsonObject) -> None:
         """Write a message that is no control message."""
@@ -249,13 +265,6 @@ class Connection:
         """What is to be written to the peer now."""
         output, self._output = self._output, []
         return b"".join(output)
-
-    def _answer(self, request_id: str, body: Mapping[str, Any]) -> bool:
-        if request_id not in self._theirs:
-            return False
-        self._write({"type": "control_response", "response": body})
-        del self._theirs[request_id]
-        return True
 
     def _write(self, message: Mapping[str, Any]) -> None:
         self._output.append(encode(message))

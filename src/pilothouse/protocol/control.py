@@ -15,7 +15,7 @@ What a client asks of its CLI stands in `control_requests`, the answers in `cont
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar, Union, cast
 
 import msgspec
 from msgspec import Raw, field
@@ -26,7 +26,7 @@ from .hooks import HookInput, decode_hook_input
 from .host_requests import CLIENT_REQUESTS
 from .permissions import PermissionUpdate, decode_updates
 from .shared import LazyMessage, McpServerProvenance
-from .wire import NULL, JsonObject, Lazy, Record, always, load, members, tag_of
+from .wire import NULL, UNREADABLE, JsonObject, Lazy, Record, always, load, members, tag_of
 
 __all__ = [
     "CanUseTool",
@@ -251,10 +251,20 @@ _QUESTIONS: dict[str, type[InboundRequest]] = {
 }
 
 
+_decode_known = msgspec.json.Decoder(Union[tuple(_QUESTIONS.values())]).decode  # noqa: UP007
+
+
 def decode_inbound(raw: bytes | Raw) -> InboundRequest:
     """What a CLI asks of its client."""
-    subtype = load(UnknownRequest, raw).kind
-    return load(_QUESTIONS.get(subtype, UnknownRequest), raw)
+    try:
+        request = _decode_known(raw)
+    except UNREADABLE:
+        # A subtype this version does not know, or a member of another type than it knows.
+        subtype = load(UnknownRequest, raw).kind
+        return load(_QUESTIONS.get(subtype, UnknownRequest), raw)
+    # What `keep` does, without the call: every ask comes by here.
+    request._text = raw  # pyright: ignore[reportAttributeAccessIssue, reportPrivateUsage]
+    return request
 
 
 def decode_client_request(raw: bytes | Raw) -> Request[Any] | UnknownRequest:
@@ -276,10 +286,14 @@ class ControlRequest(LazyMessage, tag="control_request"):
     request_id: str = always("")
     request_raw: Raw = field(default=NULL, name="request")
 
-    @cached_property
+    @property
     def request(self) -> InboundRequest:
         """What the CLI asks of its client."""
-        return decode_inbound(self.request_raw)
+        # Not `cached_property`, which takes a lock in Python 3.11: every ask comes by here.
+        parts: dict[str, Any] = self.__dict__  # pyright: ignore[reportAssignmentType]
+        if "_request" not in parts:
+            parts["_request"] = decode_inbound(self.request_raw)
+        return parts["_request"]
 
     @cached_property
     def client_request(self) -> Request[Any] | UnknownRequest:

@@ -38,6 +38,7 @@ from msgspec import UNSET, Raw, Struct
 
 __all__ = [
     "NULL",
+    "UNREADABLE",
     "JsonObject",
     "Kept",
     "Lazy",
@@ -66,7 +67,8 @@ T = TypeVar("T")
 MOST_ITEMS: Final = 10_000
 """Items that are looked at one by one, where a list does not fit; the text keeps the others."""
 
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What reading JSON as some type may raise."""
 _MISFIT = (msgspec.ValidationError, UnicodeError, OverflowError)
 """What reading a value as some type may raise: half a surrogate pair cannot even be refused."""
 
@@ -158,7 +160,7 @@ def load(kind: type[R], raw: bytes | Raw) -> R:
         decoder = _decoders[kind] = msgspec.json.Decoder(kind)
     try:
         value = decoder.decode(raw)
-    except _UNREADABLE:
+    except UNREADABLE:
         value = convert(kind, parse(bytes(raw)))
     if isinstance(value, Kept):
         keep(value, raw)
