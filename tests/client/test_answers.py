@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -30,6 +31,7 @@ from pilothouse.client.permissions import (
     as_request,
     settle,
 )
+from pilothouse.client.versions import Features
 from pilothouse.protocol import AddRules, CanUseTool, PermissionRule, SetMode
 from pilothouse.protocol.control import decode_inbound
 from pilothouse.protocol.wire import encode_json, members
@@ -58,13 +60,19 @@ def asked(tool: str, given: dict[str, Any], **fields: Any) -> PermissionRequest:
     body = {"subtype": "can_use_tool", "tool_name": tool, "input": given, **fields}
     request = decode_inbound(encode_json(body))
     assert isinstance(request, CanUseTool)
-    return as_request("r1", request)
+    return as_request("r1", request, Features(version=(2, 1, 325)))
 
 
 def settled(
     request: PermissionRequest, answer: HandlerAnswer, *, edits: bool = True
 ) -> dict[str, Any]:
-    return members(encode_json(settle(request, answer, edits_plans=edits)))
+    if not edits:
+        request = replace(request, features=Features(version=(2, 1, 37)))
+    return members(encode_json(settle(request, answer).result))
+
+
+def note(remembered: Remembered, request: PermissionRequest, answer: HandlerAnswer) -> None:
+    remembered.note(request, settle(request, answer))
 
 
 @pytest.mark.parametrize(
@@ -244,7 +252,7 @@ def test_a_cli_that_wants_no_rule_gets_none() -> None:
 
 def test_the_same_call_is_remembered_whatever_its_description() -> None:
     remembered = Remembered()
-    remembered.note(asked("Bash", {"command": "make", "description": "a"}), Allow(always=True))
+    note(remembered, asked("Bash", {"command": "make", "description": "a"}), Allow(always=True))
     assert remembered.covers(asked("Bash", {"command": "make", "description": "b"}))
     assert not remembered.covers(asked("Bash", {"command": "make all"}))
 
@@ -252,15 +260,15 @@ def test_the_same_call_is_remembered_whatever_its_description() -> None:
 def test_an_edited_call_is_remembered_as_it_was_edited() -> None:
     remembered = Remembered()
     edited = Allow(input={"command": "make"}, always=True)
-    remembered.note(asked("Bash", {"command": "rm"}), edited)
+    note(remembered, asked("Bash", {"command": "rm"}), edited)
     assert remembered.covers(asked("Bash", {"command": "make"}))
     assert not remembered.covers(asked("Bash", {"command": "rm"}))
 
 
 def test_what_was_not_to_be_remembered_is_not() -> None:
     remembered = Remembered()
-    remembered.note(asked("Bash", {"command": "make"}), Allow())
-    remembered.note(asked("Bash", {"command": "make"}), Deny())
+    note(remembered, asked("Bash", {"command": "make"}), Allow())
+    note(remembered, asked("Bash", {"command": "make"}), Deny())
     assert not remembered.covers(asked("Bash", {"command": "make"}))
 
 
@@ -281,8 +289,8 @@ def test_another_call_or_a_special_reason_is_asked_all_the_same(
     tool: str, given: dict[str, Any], fields: dict[str, Any]
 ) -> None:
     remembered = Remembered()
-    remembered.note(asked("Bash", {"command": "make"}), Allow(always=True))
-    remembered.note(asked("mcp__ssh__exec", {"command": "make"}), Allow(always=True))
+    note(remembered, asked("Bash", {"command": "make"}), Allow(always=True))
+    note(remembered, asked("mcp__ssh__exec", {"command": "make"}), Allow(always=True))
     assert not remembered.covers(asked(tool, given, **fields))
 
 

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from pilothouse.api.answers import Allow, Deny
+from pilothouse.api.answers import Allow
 from pilothouse.api.records import AnyRecord, QuestionClosed, QuestionOpened
 from pilothouse.client.permissions import PermissionRequest
 from pilothouse.engine.ask_handler import AskHandler
@@ -18,6 +18,7 @@ from pilothouse.engine.policy import Ask, Decision, PolicyFile
 from pilothouse.engine.recorder import Recorder
 from pilothouse.engine.view import View
 from pilothouse.journal.contract import Posted
+from pilothouse.protocol import PermissionAllow, PermissionDeny
 from tests.support.asks import tool_request
 from tests.support.waiting import DEADLINE
 
@@ -87,7 +88,7 @@ async def test_the_loop_goes_on_while_the_policy_thinks():
     await think(policy)
     policy.let_go.set()
     async with asyncio.timeout(DEADLINE):
-        assert isinstance(await asking, Allow)
+        assert isinstance((await asking).result, PermissionAllow)
     opened, closed = notes.records
     assert isinstance(opened, QuestionOpened)
     assert isinstance(closed, QuestionClosed)
@@ -102,7 +103,7 @@ async def test_without_a_policy_a_question_is_opened_at_once(tmp_path: Path):
     assert [type(each) for each in notes.records] == [QuestionOpened]
     asking.give(await notes.opened.get(), Allow())
     async with asyncio.timeout(DEADLINE):
-        assert isinstance(await asked, Allow)
+        assert isinstance((await asked).result, PermissionAllow)
 
 
 async def test_a_policy_that_comes_later_is_asked(tmp_path: Path):
@@ -110,7 +111,7 @@ async def test_a_policy_that_comes_later_is_asked(tmp_path: Path):
     asking = made(PolicyFile(path), notes)
     path.write_text('[[rule]]\ntool = "Bash"\naction = "deny"\n')
     async with asyncio.timeout(DEADLINE):
-        assert isinstance(await asking.permission(run("ls")), Deny)
+        assert isinstance((await asking.permission(run("ls"))).result, PermissionDeny)
 
 
 async def test_what_is_asked_first_is_opened_first():

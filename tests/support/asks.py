@@ -21,6 +21,7 @@ from pilothouse.api.answers import (
 from pilothouse.api.questions import Question
 from pilothouse.client.elicitation import ElicitationRequest
 from pilothouse.client.permissions import PermissionRequest, as_request
+from pilothouse.client.versions import Features
 from pilothouse.engine.questions import pose
 from pilothouse.protocol.control import CanUseTool, Elicitation
 from pilothouse.protocol.wire import encode_json, load
@@ -70,7 +71,8 @@ def tool_request(tool_name: str, given: dict[str, Any], **fields: Any) -> Permis
         "tool_use_id": "toolu_1",
         **fields,
     }
-    return as_request("request-1", load(CanUseTool, encode_json(wire)))
+    features = Features(version=(2, 1, 325))
+    return as_request("request-1", load(CanUseTool, encode_json(wire)), features)
 
 
 def bash(**fields: Any) -> PermissionRequest:

@@ -4,7 +4,7 @@
         turn = await client.ask("Fix the failing test")
         print(turn.outcome, turn.text, turn.cost_usd)
 
-The client only joins the parts: the channel carries, the server answers, the tracker follows.
+The client only joins the parts: the channel carries, the handlers answer, the tracker follows.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ from .inbox import Inbox
 from .launch import Launch, prepare
 from .options import Options
 from .prompts import Content, Priority, Prompt, user_message
+from .request_handlers import RequestHandlers
 from .seams import Carry, Past, Sink
-from .serving import Server
 from .stall import StallWatch
 from .tools import ToolHost, tool_hosts
 from .turns import Stalled, Turn, TurnTracker, WaitingOn, repetition
@@ -198,7 +198,7 @@ class Client(Controls):
                 self._greeted(await self.request(launch.initialize))
 
     def _channel_over(self, transport: Transport, first_request_id: str | None) -> Channel:
-        server = Server(
+        handlers = RequestHandlers(
             self.options,
             self._gate,
             self._tools,
@@ -209,7 +209,7 @@ class Client(Controls):
         return Channel(
             transport,
             listener,
-            server.serve,
+            handlers.answer,
             max_line=self.options.max_line,
             first_request_id=first_request_id,
         )

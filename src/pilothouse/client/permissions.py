@@ -1,16 +1,17 @@
 """What the CLI asks a person about tools, plans and questions, and the answers there are.
 
 A handler gets a `ToolRequest`, a `QuestionRequest` or a `PlanRequest` and returns an answer, one of
-`pilothouse.api.answers`; `settle` turns that into the one form every supported CLI accepts.
+`pilothouse.api.answers`; `settle` turns that, once, into the form which its CLI accepts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import msgspec
+from msgspec import Struct
 
 from pilothouse.api.answers import (
     Allow,
@@ -34,6 +35,8 @@ from pilothouse.protocol import (
 )
 from pilothouse.protocol.wire import JsonObject, Record, convert, encode_json
 
+from .versions import UNKNOWN, Features
+
 __all__ = [
     "Choice",
     "HandlerAnswer",
@@ -42,6 +45,7 @@ __all__ = [
     "Question",
     "QuestionRequest",
     "Remembered",
+    "Settled",
     "ToolRequest",
     "WithUpdates",
     "as_request",
@@ -67,6 +71,8 @@ class PermissionRequest:
 
     request_id: str
     request: CanUseTool
+    features: Features = UNKNOWN
+    """What the CLI can do that asks."""
 
     @property
     def tool_name(self) -> str:
@@ -150,9 +156,11 @@ def _list(value: Any) -> list[Any]:
 _KINDS = {ASK_USER_QUESTION: QuestionRequest, EXIT_PLAN_MODE: PlanRequest}
 
 
-def as_request(request_id: str, request: CanUseTool) -> PermissionRequest:
+def as_request(
+    request_id: str, request: CanUseTool, features: Features = UNKNOWN
+) -> PermissionRequest:
     """The typed request for the tool it is about."""
-    return _KINDS.get(request.tool_name, ToolRequest)(request_id, request)
+    return _KINDS.get(request.tool_name, ToolRequest)(request_id, request, features)
 
 
 # What is answered
@@ -168,29 +176,74 @@ class WithUpdates:
     """The permission mode from here on."""
 
 
-HandlerAnswer = Allow | Deny | Choose | Skip | ApprovePlan | RevisePlan | RejectPlan | WithUpdates
+class Settled(Struct, frozen=True):
+    """An answer as the CLI takes it, and what comes of it beyond this one call."""
+
+    result: PermissionAllow | PermissionDeny
+    is_for_good: bool = False
+    """Whether the same call shall not be asked about again."""
+
+    @property
+    def session_rules(self) -> list[str]:
+        """What it allows for the rest of the session, as the CLI's settings would have it."""
+        result = self.result
+        if not isinstance(result, PermissionAllow) or not result.updated_permissions:
+            return []
+        return [
+            _rule_text(rule)
+            for update in result.updated_permissions
+            if isinstance(update, AddRules)
+            and update.behavior == "allow"
+            and update.destination == "session"
+            for rule in update.rules
+        ]
+
+
+def _rule_text(rule: PermissionRule) -> str:
+    return f"{rule.tool_name}({rule.rule_content})" if rule.rule_content else rule.tool_name
+
+
+HandlerAnswer = (
+    Allow | Deny | Choose | Skip | ApprovePlan | RevisePlan | RejectPlan | WithUpdates | Settled
+)
 """What a handler of the caller's may return."""
 _PLAIN = WithUpdates(Allow())
+
+_FITTING: Final[dict[type, tuple[type, ...]]] = {
+    ToolRequest: (Allow, Deny),
+    QuestionRequest: (Allow, Deny, Choose, Skip),
+    PlanRequest: (Allow, Deny, ApprovePlan, RevisePlan, RejectPlan),
+}
 
 
 # From answer to wire
 
 
-def settle(
-    request: PermissionRequest,
-    answer: HandlerAnswer,
-    *,
-    edits_plans: bool = True,
-    passes_notes: bool = True,
-) -> PermissionAllow | PermissionDeny:
-    """The answer as the CLI takes it.
+def settle(request: PermissionRequest, answer: HandlerAnswer) -> Settled:
+    """The answer as the CLI takes it. One that is settled already stays as it is.
 
     The whole input is always echoed: older CLIs refuse an `allow` without it, and newer ones a
     question without its `questions`. A denial always has a message for the same reason.
     An answer that does not belong to the request raises TypeError: it must not become a yes.
     """
+    if type(answer) is Allow and answer.always is False:
+        # By far the most frequent answer, and one to any request.
+        given = request.request.input if answer.input is None else answer.input
+        return Settled(PermissionAllow(updated_input=given))
+    if isinstance(answer, Settled):
+        return answer
     more, given = (answer, answer.answer) if isinstance(answer, WithUpdates) else (_PLAIN, answer)
     _check_kind(request, given)
+    is_for_good = isinstance(given, Allow) and given.always is not False
+    return Settled(_settle(request, given, more), is_for_good)
+
+
+_Plain = Allow | Deny | Choose | Skip | ApprovePlan | RevisePlan | RejectPlan
+
+
+def _settle(
+    request: PermissionRequest, given: _Plain, more: WithUpdates
+) -> PermissionAllow | PermissionDeny:
     match given:
         case Allow(input=edited):
             updates = [*more.updates, *_remembered(request, given)]
@@ -200,24 +253,19 @@ def settle(
         case RejectPlan(reason=reason, stop=stop):
             return _deny(reason, REJECTED, stop=stop)
         case Choose():
-            return _allow(_answered(request.input, given, passes_notes=passes_notes))
+            return _allow(_answered(request, given))
         case Skip():
             # Allowed without answers, 2.1.119 and older say that there are some.
             return _deny("The user did not answer the questions.")
         case ApprovePlan(mode=mode):
             wanted = WithUpdates(given, more.updates, more.mode or mode)
-            return _approve(request, given.plan, wanted, edits_plans=edits_plans)
+            return _approve(request, given.plan, wanted)
         case RevisePlan(feedback=feedback):
             return _deny(feedback)
 
 
 def _check_kind(request: PermissionRequest, answer: Any) -> None:
-    fitting: tuple[type, ...] = (Allow, Deny)
-    if isinstance(request, QuestionRequest):
-        fitting += (Choose, Skip)
-    elif isinstance(request, PlanRequest):
-        fitting += (ApprovePlan, RevisePlan, RejectPlan)
-    if not isinstance(answer, fitting):
+    if not isinstance(answer, _FITTING.get(type(request), (Allow, Deny))):
         raise TypeError(f"{type(answer).__name__} is no answer to {request.tool_name}")
     if isinstance(answer, RevisePlan) and answer.images:
         raise TypeError("images cannot go with an answer; send them as a prompt")
@@ -236,7 +284,8 @@ def _deny(message: str, usual: str = DENIED, *, stop: bool = False) -> Permissio
     return PermissionDeny(message=message.strip() or usual, interrupt=stop)
 
 
-def _answered(given: JsonObject, answer: Choose, *, passes_notes: bool) -> JsonObject:
+def _answered(request: PermissionRequest, answer: Choose) -> JsonObject:
+    given = request.input
     # Several labels travel as one string: "Ham, Olives".
     answers = {
         question: chosen if isinstance(chosen, str) else ", ".join(chosen)
@@ -244,7 +293,7 @@ def _answered(given: JsonObject, answer: Choose, *, passes_notes: bool) -> JsonO
     }
     if not answer.notes:
         return {**given, "answers": answers}
-    if passes_notes:
+    if request.features.passes_notes:
         notes = {question: {"notes": note} for question, note in answer.notes.items()}
         return {**given, "answers": answers, "annotations": notes}
     for question, note in answer.notes.items():
@@ -253,11 +302,11 @@ def _answered(given: JsonObject, answer: Choose, *, passes_notes: bool) -> JsonO
 
 
 def _approve(
-    request: PermissionRequest, edited: str | None, more: WithUpdates, *, edits_plans: bool
+    request: PermissionRequest, edited: str | None, more: WithUpdates
 ) -> PermissionAllow | PermissionDeny:
     if edited is None:
         return _allow(request.input, more.updates, more.mode)
-    if edits_plans:
+    if request.features.edits_plans:
         return _allow({**request.input, "plan": edited}, more.updates, more.mode)
     return _deny(f"The user edited the plan. Use this plan instead:\n\n{edited}")
 
@@ -306,12 +355,10 @@ class Remembered:
     def __init__(self) -> None:
         self._calls: set[bytes] = set()
 
-    def note(self, request: PermissionRequest, answer: HandlerAnswer) -> None:
-        if isinstance(answer, WithUpdates):
-            answer = answer.answer
-        if isinstance(answer, Allow) and answer.always is not False:
-            given = request.input if answer.input is None else answer.input
-            self._calls.add(_call(request.tool_name, given))
+    def note(self, request: PermissionRequest, settled: Settled) -> None:
+        result = settled.result
+        if settled.is_for_good and isinstance(result, PermissionAllow):
+            self._calls.add(_call(request.tool_name, result.updated_input or {}))
 
     def covers(self, request: PermissionRequest) -> bool:
         """Whether it need not be asked: the same call, and no special reason to ask."""

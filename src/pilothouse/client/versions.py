@@ -90,3 +90,7 @@ class Features:
         """Refuse a control request that this CLI would leave without an answer."""
         if subtype not in ANSWERED_BY_ALL and not self.answers_unknown_controls:
             raise Unsupported(subtype, "this CLI does not know it")
+
+
+UNKNOWN: Final = Features()
+"""A CLI of which nothing is known: it gets what every version takes."""

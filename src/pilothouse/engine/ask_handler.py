@@ -17,11 +17,11 @@ from pilothouse.api.answers import Allow, Answer, Decline, Deny
 from pilothouse.api.questions import Question
 from pilothouse.api.records import QuestionClosed, QuestionOpened, RulesKept
 from pilothouse.client.elicitation import ElicitationAnswer, ElicitationRequest
-from pilothouse.client.permissions import HandlerAnswer, PermissionRequest
+from pilothouse.client.permissions import PermissionRequest, Settled
 from pilothouse.errors import BypassNotAllowed
 
 from .policy import Ask, Decision, PolicyFile
-from .questions import check, elicited, pose, session_rules, settled
+from .questions import check, elicited, pose, settled
 from .recorder import Recorder
 from .view import View
 
@@ -70,14 +70,13 @@ class AskHandler:
 
     async def permission(
         self, request: PermissionRequest, *, cwd: str | None = None, label: str | None = None
-    ) -> HandlerAnswer:
+    ) -> Settled:
         """May this tool run, is this plan right, which option?
 
         `cwd` and `label` are those of a CLI that is not the engine's.
         """
         answer = settled(request, await self._ask(request, cwd, label))
-        rules = session_rules(request, answer)
-        if rules:
+        if rules := answer.session_rules:
             self._recorder.write(self._view, RulesKept(rules=rules))
         return answer
 

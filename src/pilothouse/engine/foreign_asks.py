@@ -21,7 +21,7 @@ from pilothouse.api.questions import Asked, Question
 from pilothouse.api.records import QuestionClosed, SessionStarted
 from pilothouse.api.requests import LONGEST_WAIT, Ask
 from pilothouse.api.values import ID_HAS, JsonObject, is_id
-from pilothouse.client.permissions import PermissionRequest, as_request, settle
+from pilothouse.client.permissions import PermissionRequest, as_request
 from pilothouse.errors import (
     JournalError,
     NotNow,
@@ -31,7 +31,7 @@ from pilothouse.errors import (
     TooManySessions,
     UsageError,
 )
-from pilothouse.protocol import CanUseTool, PermissionAllow, PermissionDeny
+from pilothouse.protocol import CanUseTool, PermissionAllow
 from pilothouse.protocol.wire import encode_json
 
 from .ask_handler import AskHandler
@@ -343,15 +343,11 @@ def _check_known(request: Ask, known: Question) -> None:
 def _response(question: Question, *, is_late: bool) -> JsonObject:
     """What the CLI is told, in a form that every version takes: this one is not known."""
     request = request_of(question)
-    told = _settle(request, question.answer or Deny(reason=_unanswered(question)))
+    told = settled(request, question.answer or Deny(reason=_unanswered(question))).result
     if is_late and isinstance(told, PermissionAllow):
         # An id that comes again so late is another tool use, which nobody was asked about.
-        told = _settle(request, Deny(reason=LATE))
+        told = settled(request, Deny(reason=LATE)).result
     return msgspec.json.decode(encode_json(told), type=JsonObject)
-
-
-def _settle(request: PermissionRequest, answer: Answer) -> PermissionAllow | PermissionDeny:
-    return settle(request, settled(request, answer), edits_plans=False, passes_notes=False)
 
 
 def _unanswered(question: Question) -> str:

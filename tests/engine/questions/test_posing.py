@@ -28,7 +28,7 @@ from pilothouse.api.records import (
     encode_record,
 )
 from pilothouse.client.elicitation import ElicitationRequest
-from pilothouse.client.permissions import PermissionRequest, settle
+from pilothouse.client.permissions import PermissionRequest
 from pilothouse.engine.questions import (
     check,
     closed,
@@ -220,7 +220,7 @@ def test_every_way_that_is_offered_is_an_answer_that_is_taken(name: str) -> None
         if isinstance(request, ElicitationRequest):
             assert elicited(answer)
         else:
-            assert settle(request, settled(request, answer))
+            assert settled(request, answer).result
 
 
 def labels(request: PermissionRequest, *, bypass_allowed: bool = False) -> dict[str, str]:

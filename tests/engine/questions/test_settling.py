@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -23,7 +24,8 @@ from pilothouse.api.answers import (
 )
 from pilothouse.client import permissions as client
 from pilothouse.client.elicitation import ElicitationAnswer
-from pilothouse.client.permissions import PermissionRequest, settle
+from pilothouse.client.permissions import PermissionRequest
+from pilothouse.client.versions import Features
 from pilothouse.engine.questions import (
     check,
     elicited,
@@ -44,7 +46,7 @@ from tests.support.asks import (
 
 def sent(request: PermissionRequest, answer: Answer) -> Any:
     """What goes over the wire for this answer."""
-    return msgspec.to_builtins(settle(request, settled(request, answer)))
+    return msgspec.to_builtins(settled(request, answer).result)
 
 
 SUGGESTED = bash(permission_suggestions=[RULE])
@@ -207,3 +209,31 @@ def test_an_answer_as_an_mcp_server_gets_it(answer: Answer, expected: Elicitatio
 def test_a_yes_to_a_tool_is_no_answer_to_an_mcp_server() -> None:
     with pytest.raises(TypeError, match="is no answer to"):
         elicited(Allow())
+
+
+@pytest.mark.parametrize(
+    ("request_", "answer", "rules"),
+    [
+        (SUGGESTED, Allow(always=True), ["Bash(make test:*)"]),
+        (SUGGESTED, Allow(always="userSettings"), []),
+        (SUGGESTED, Allow(), []),
+        (SUGGESTED, Deny(), []),
+        (PROMPTED, ApprovePlan(), ["Bash(prompt: run tests)"]),
+        (PROMPTED, ApprovePlan(plan="Another one."), ["Bash(prompt: run tests)"]),
+        (PROMPTED, RejectPlan(), []),
+    ],
+)
+def test_what_an_answer_allows_for_the_session_comes_with_it(
+    request_: PermissionRequest, answer: Answer, rules: list[str]
+) -> None:
+    assert settled(request_, answer).session_rules == rules
+
+
+def test_an_edited_plan_that_an_old_cli_is_told_with_a_no_allows_nothing() -> None:
+    old = replace(PROMPTED, features=Features(version=(2, 1, 37)))
+    assert settled(old, ApprovePlan(plan="Another one.")).session_rules == []
+
+
+def test_the_client_takes_a_settled_answer_as_it_is() -> None:
+    answer = settled(SUGGESTED, Allow(always=True))
+    assert client.settle(SUGGESTED, answer) is answer

@@ -2,7 +2,7 @@
 
     pose(request, ...)        a request of the CLI's -> the question every face shows
     check(question, answer)   refuses an answer that does not fit, and says which would
-    settled(request, answer)  our answer -> what the client's handler returns
+    settled(request, answer)  our answer -> what the CLI is told
     elicited(answer)          the same for an MCP server's form or page
     statement(question, ...)  the message that tells a decision to a session whose CLI had died
 
@@ -11,7 +11,7 @@ Texts for people are escaped (see `describing`); `input`, `plan` and `schema` ar
 
 from .checking import check
 from .posing import closed, decided, pose, same
-from .settling import elicited, session_rules, settled
+from .settling import elicited, settled
 from .statements import statement
 
 __all__ = [
@@ -21,7 +21,6 @@ __all__ = [
     "elicited",
     "pose",
     "same",
-    "session_rules",
     "settled",
     "statement",
 ]

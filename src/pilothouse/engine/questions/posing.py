@@ -280,7 +280,7 @@ def _remembered(
     request: PermissionRequest, destination: PermissionDestination
 ) -> list[PermissionUpdate]:
     """Just what the client would send for this answer."""
-    sent = settle(request, Allow(always=destination))
+    sent = settle(request, Allow(always=destination)).result
     if not isinstance(sent, PermissionAllow) or not isinstance(sent.updated_permissions, list):
         return []
     return sent.updated_permissions

@@ -1,4 +1,4 @@
-"""Answers as the client's handlers return them: with the words, rules and modes of the request."""
+"""Answers as the CLI takes them: with the words, rules and modes of the request."""
 
 from __future__ import annotations
 
@@ -24,22 +24,26 @@ from pilothouse.client.permissions import (
     PermissionRequest,
     PlanRequest,
     QuestionRequest,
+    Settled,
     WithUpdates,
     settle,
 )
 from pilothouse.client.permissions import Question as Posed
-from pilothouse.protocol import AddRules, PermissionAllow, PermissionRule
 
 from . import plan
 from .describing import escape
 
-__all__ = ["elicited", "session_rules", "settled"]
+__all__ = ["elicited", "settled"]
 
 IMAGES_FOLLOW = "The user's feedback follows as images."
 
 
-def settled(request: PermissionRequest, answer: Answer) -> HandlerAnswer:
-    """What the client's handler returns. An answer that does not belong raises TypeError."""
+def settled(request: PermissionRequest, answer: Answer) -> Settled:
+    """The answer as the CLI takes it. One that does not belong raises TypeError."""
+    return settle(request, _in_its_words(request, answer))
+
+
+def _in_its_words(request: PermissionRequest, answer: Answer) -> HandlerAnswer:
     match answer:
         case Allow() if isinstance(request, PlanRequest):
             return _allowed_plan(request)
@@ -55,25 +59,6 @@ def settled(request: PermissionRequest, answer: Answer) -> HandlerAnswer:
             return answer
         case _:
             raise TypeError(f"{type(answer).__name__} is no answer to {request.tool_name}")
-
-
-def session_rules(request: PermissionRequest, answer: HandlerAnswer) -> list[str]:
-    """What the answer allows for the rest of the session, as the CLI's settings would have it."""
-    result = settle(request, answer)
-    if not isinstance(result, PermissionAllow) or not result.updated_permissions:
-        return []
-    return [
-        _rule_text(rule)
-        for update in result.updated_permissions
-        if isinstance(update, AddRules)
-        and update.behavior == "allow"
-        and update.destination == "session"
-        for rule in update.rules
-    ]
-
-
-def _rule_text(rule: PermissionRule) -> str:
-    return f"{rule.tool_name}({rule.rule_content})" if rule.rule_content else rule.tool_name
 
 
 def _allowed_plan(request: PlanRequest) -> HandlerAnswer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
 from pilothouse.api.answers import Allow, Deny
@@ -15,6 +15,7 @@ from pilothouse.protocol import (
     HookCallback,
     McpMessage,
     PermissionAllow,
+    PermissionResult,
     RequestReceived,
     RequestUserDialog,
 )
@@ -32,19 +33,22 @@ from .permissions import (
     PlanRequest,
     QuestionRequest,
     Remembered,
+    ToolRequest,
     as_request,
     settle,
 )
 from .tools import ToolHost
 from .versions import Features
 
-__all__ = ["Server"]
+__all__ = ["RequestHandlers"]
 
 log = logging.getLogger("pilothouse")
 
+Handler = Callable[[Any], Awaitable[HandlerAnswer]]
 
-class Server:
-    """Serves one CLI's requests with the handlers of its options."""
+
+class RequestHandlers:
+    """The handlers of a client's options, by the requests of its CLI that they answer."""
 
     def __init__(
         self,
@@ -61,66 +65,61 @@ class Server:
         self._features = features
         self._spawn = spawn
         self._remembered = Remembered()
+        decide: Handler = options.on_permission or _deny
+        self._deciders: dict[type[PermissionRequest], Handler] = {
+            ToolRequest: decide,
+            QuestionRequest: options.on_question or decide,
+            PlanRequest: options.on_plan or decide,
+        }
 
-    async def serve(self, event: RequestReceived) -> Any:
+    def answer(self, event: RequestReceived) -> Coroutine[Any, Any, Any]:
         """The answer to one request; None where the CLI must not get one from us."""
-        request = event.request
+        message = event.message
+        request = message.request
         match request:
             case CanUseTool():
-                return await self._permission(as_request(event.request_id, request))
+                return self._permission(message.request_id, request)
             case HookCallback():
-                return await self._hook(request)
+                return self._hook(request)
             case McpMessage():
-                return await self._tool(request)
+                return self._tool(request)
             case Elicitation():
-                return await self._elicitation(ElicitationRequest(event.request_id, request))
+                return self._elicitation(ElicitationRequest(event.request_id, request))
             case RequestUserDialog():
-                return await self._dialog(Dialog(event.request_id, request))
+                return self._dialog(Dialog(event.request_id, request))
             case _:
                 subtype = request.subtype
                 raise Refusal(
                     f"Unsupported control request subtype: {subtype}", "unsupported_request"
                 )
 
-    async def _permission(self, request: PermissionRequest) -> Any:
+    async def _permission(self, request_id: str, asked: CanUseTool) -> PermissionResult:
         features = self._features()
-        known = features.forgets_rules and self._remembered.covers(request)
-        answer = Allow() if known else await self._answer(request)
+        request = as_request(request_id, asked, features)
+        if features.forgets_rules and self._remembered.covers(request):
+            return self._settle(request, Allow())
         try:
-            result = settle(
-                request,
-                answer,
-                edits_plans=features.edits_plans,
-                passes_notes=features.passes_notes,
-            )
-            if isinstance(result, PermissionAllow) and result.updated_permissions:
-                self._gate.check("an answer", result.updated_permissions)
-        except (BypassNotAllowed, TypeError) as error:
-            log.error("the answer to %s was refused: %s", request.tool_name, error)
-            return settle(request, Deny(f"The answer was refused: {error}"))
-        self._remembered.note(request, answer)
-        return result
-
-    async def _answer(self, request: PermissionRequest) -> HandlerAnswer:
-        """What the handler for it says; one that fails denies, with the reason."""
-        try:
-            asking = self._asking(request)
-            if asking is None:
-                return Deny(f"Nobody here answers for {request.tool_name}.")
-            return await asking
+            answer = await self._deciders[type(request)](request)
         except (asyncio.CancelledError, Exception) as error:
             if isinstance(error, asyncio.CancelledError) and is_being_cancelled():
                 raise
             log.exception("the handler for %s failed; denied", request.tool_name)
-            return Deny(f"The permission handler failed: {type(error).__name__}: {error}")
+            answer = Deny(f"The permission handler failed: {type(error).__name__}: {error}")
+        return self._settle(request, answer)
 
-    def _asking(self, request: PermissionRequest) -> Awaitable[HandlerAnswer] | None:
-        options = self._options
-        if isinstance(request, QuestionRequest) and options.on_question is not None:
-            return options.on_question(request)
-        if isinstance(request, PlanRequest) and options.on_plan is not None:
-            return options.on_plan(request)
-        return None if options.on_permission is None else options.on_permission(request)
+    def _settle(self, request: PermissionRequest, answer: HandlerAnswer) -> PermissionResult:
+        """The answer as the CLI takes it, or a denial if it must not have it."""
+        try:
+            settled = settle(request, answer)
+            result = settled.result
+            if type(result) is PermissionAllow and result.updated_permissions:
+                self._gate.check("an answer", result.updated_permissions)
+        except (BypassNotAllowed, TypeError) as error:
+            log.error("the answer to %s was refused: %s", request.tool_name, error)
+            return settle(request, Deny(f"The answer was refused: {error}")).result
+        if settled.is_for_good:
+            self._remembered.note(request, settled)
+        return result
 
     async def _hook(self, callback: HookCallback) -> JsonObject:
         if self._options.hooks is None:
@@ -156,3 +155,7 @@ class Server:
         answer = (await self._options.on_dialog(dialog)).payload()
         self._gate.check("the answer to a dialog", answer)
         return answer
+
+
+async def _deny(request: PermissionRequest) -> Deny:
+    return Deny(f"Nobody here answers for {request.tool_name}.")
