@@ -19,9 +19,9 @@ A message that cannot be followed is passed over: the next ones tell how it stan
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pilothouse.protocol import (
     ApiRetryMessage,
@@ -178,21 +178,6 @@ class TurnTracker:
         self._retry = ""
         self._cost = 0.0
         self._ended: list[Turn] = []
-        self._follow: dict[type[Any], Callable[[Any], None]] = {
-            ApiRetryMessage: self._api_retry,
-            AssistantMessage: self._assistant,
-            BackgroundTasksChangedMessage: self._tasks_changed,
-            CommandLifecycleMessage: self._lifecycle,
-            ConversationResetMessage: self._reset,
-            InitMessage: self._init,
-            LineRejected: self._rejected,
-            ResultMessage: self._result,
-            SessionStateChangedMessage: self._state_changed,
-            TaskNotificationMessage: self._task_notified,
-            TaskStartedMessage: self._task_started,
-            TaskUpdatedMessage: self._task_updated,
-            UserMessage: self._user,
-        }
 
     @classmethod
     def going_on(cls, followed: Followed) -> TurnTracker:
@@ -223,11 +208,6 @@ class TurnTracker:
             lost=self._lost,
             retry=self._retry,
         )
-
-    @property
-    def follows(self) -> Collection[type[Any]]:
-        """The kinds of message that tell it something."""
-        return self._follow.keys()
 
     @property
     def reports_idle(self) -> bool:
@@ -270,7 +250,7 @@ class TurnTracker:
             step = follow(type(message))
             if step is not None:
                 try:
-                    step(message)
+                    step(self, message)
                 except Exception:
                     log.exception("a line of the CLI's cannot be followed")
         if not self._ended:
@@ -425,6 +405,24 @@ class TurnTracker:
     def _task_updated(self, message: TaskUpdatedMessage) -> None:
         if message.patch.status in TASK_ENDED:
             self.tasks.pop(message.task_id, None)
+
+    _follow: ClassVar[dict[type[Any], Callable[[TurnTracker, Any], None]]] = {
+        ApiRetryMessage: _api_retry,
+        AssistantMessage: _assistant,
+        BackgroundTasksChangedMessage: _tasks_changed,
+        CommandLifecycleMessage: _lifecycle,
+        ConversationResetMessage: _reset,
+        InitMessage: _init,
+        LineRejected: _rejected,
+        ResultMessage: _result,
+        SessionStateChangedMessage: _state_changed,
+        TaskNotificationMessage: _task_notified,
+        TaskStartedMessage: _task_started,
+        TaskUpdatedMessage: _task_updated,
+        UserMessage: _user,
+    }
+    follows: ClassVar[frozenset[type[Any]]] = frozenset(_follow)
+    """The kinds of message that tell it something."""
 
 
 def bounded_usd(told: float) -> float:

@@ -474,7 +474,7 @@ class View(Facts):
     }
 
     follows: ClassVar[frozenset[type[Any]]] = frozenset(
-        {*TurnTracker().follows, *activity.FOLLOWED, *_learns}
+        {*TurnTracker.follows, *activity.FOLLOWED, *_learns}
     )
     """The kinds of message that tell it something."""
 
