@@ -1,15 +1,15 @@
 """One CLI's requests and responses over one transport. It knows nothing of what they mean.
 
 The reader waits for nobody: bytes become events in the same call that delivers them, messages go
-to `on_messages` at once, responses wake their waiters, and only the serving of the CLI's own
-requests happens in tasks, which are owned here and awaited at the end.
+to the listener at once, responses wake their waiters, and then the CLI's own requests are given
+to their handlers: see `handler_tasks`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, assert_never, cast
@@ -33,6 +33,7 @@ from pilothouse.protocol.wire import JsonObject
 from pilothouse.transport import Exit, Transport, TransportClosed, TransportError
 
 from .cancellation import is_being_cancelled
+from .handler_tasks import Answering, HandlerTasks
 
 __all__ = ["Channel", "Listener", "Refusal"]
 
@@ -64,7 +65,7 @@ END_FOLLOWS = 5.0
 
 _SPECIAL = frozenset({RequestReceived, ResponseReceived, RequestCancelled, StreamEnded})
 
-Serve = Callable[[RequestReceived], Awaitable[Any]]
+Serve = Callable[[RequestReceived], Coroutine[Any, Any, Any]]
 
 
 class Channel:
@@ -81,13 +82,13 @@ class Channel:
     ) -> None:
         self._transport = transport
         self._listener = listener
-        self._serve = serve
         self._connection = Connection(
             Role.CLIENT, max_line=max_line, first_request_id=first_request_id
         )
         self._waiters: dict[str, asyncio.Future[ControlResponse]] = {}
-        self._serving: dict[str, asyncio.Task[None]] = {}
-        self._owned: set[asyncio.Task[None]] = set()
+        self._handlers = HandlerTasks(
+            Answering(serve, self._respond, self._refuse, self._flush_answers)
+        )
         self._input_closed = False
         self._flushing = False
         self._gone = asyncio.Event()
@@ -125,10 +126,8 @@ class Channel:
 
     def reopen(self, asked: Sequence[ControlRequest]) -> None:
         """Serve what the CLI asked before; its listener has heard of that already."""
-        for message in asked:
-            event = self._connection.reopen(message)
-            if event is not None:
-                self._start_serving(event)
+        reopened = (self._connection.reopen(message) for message in asked)
+        self._serve_all([event for event in reopened if event is not None])
 
     async def detach(self) -> None:
         """Speak to the CLI no more, and leave it as it is."""
@@ -136,7 +135,7 @@ class Channel:
         for waiter in list(self._waiters.values()):
             if not waiter.done():
                 waiter.set_exception(self.ended_by)
-        await self._end_tasks()
+        await self._handlers.aclose()
         self._gone.set()
 
     # Asking and telling
@@ -180,27 +179,12 @@ class Channel:
     async def aclose(self, grace: float) -> Exit:
         """End the CLI, in order and within bounds, and everything that waits for it."""
         exit = await self._transport.aclose(grace=grace)
-        await self._end_tasks()
+        await self._handlers.aclose()
         return exit
-
-    async def _end_tasks(self) -> None:
-        tasks = [*self._serving.values(), *self._owned]
-        for task in tasks:
-            task.cancel()
-        if tasks:
-            _, stuck = await asyncio.wait(tasks, timeout=END_FOLLOWS)
-            for task in stuck:
-                log.error("a handler ignores its cancellation and is left behind: %r", task)
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Run something beside the conversation, to its end or to ours."""
-        task = asyncio.get_running_loop().create_task(work)
-        self._own(task)
-        return task
-
-    def _own(self, task: asyncio.Task[None]) -> None:
-        self._owned.add(task)
-        task.add_done_callback(self._owned.discard)
+        return self._handlers.spawn(work)
 
     def _check_alive(self) -> None:
         if self.ended_by is not None:
@@ -234,42 +218,49 @@ class Channel:
         for waiter in list(self._waiters.values()):
             if not waiter.done():
                 waiter.set_exception(self.ended_by)
-        for task in self._serving.values():
-            task.cancel()
+        self._handlers.cancel_all()
         self._gone.set()
         self._listener.ended(self.ended_by)
 
     def _dispatch(self, events: list[Event]) -> None:
         # Nearly every batch is made of messages alone; it goes on as it is.
         kinds = set(map(type, events))
-        if not kinds.isdisjoint(_SPECIAL):
-            plain = self._sorted_out(events)
-            kinds = set(map(type, plain))
-        else:
+        if kinds.isdisjoint(_SPECIAL):
             plain = cast("list[Message | LineRejected]", events)
-        if plain:
             self._listener.messages_received(plain, kinds)
+            return
+        plain, asked = self._sorted_out(events)
+        if plain:
+            self._listener.messages_received(plain, set(map(type, plain)))
+        if asked:
+            self._serve_all(asked.values())
 
-    def _sorted_out(self, events: list[Event]) -> list[Message | LineRejected]:
+    def _sorted_out(
+        self, events: list[Event]
+    ) -> tuple[list[Message | LineRejected], dict[str, RequestReceived]]:
+        """The messages, and what the CLI asks with them and has not taken back."""
         plain: list[Message | LineRejected] = []
+        asked: dict[str, RequestReceived] = {}
         for event in events:
             match event:
-                case Message() | LineRejected():
-                    plain.append(event)
                 case RequestReceived():
-                    plain.append(event.message)
-                    self._start_serving(event)
+                    message = event.message
+                    plain.append(message)
+                    asked[message.request_id] = event
                 case ResponseReceived():
                     plain.append(event.response)
                     self._wake(event)
                 case RequestCancelled():
                     plain.append(event.message)
-                    self._stop_serving(event.request_id)
+                    asked.pop(event.request_id, None)
+                    self._handlers.cancel(event.request_id)
                 case StreamEnded():
                     pass
+                case Message() | LineRejected():
+                    plain.append(event)
                 case _:
                     assert_never(event)
-        return plain
+        return plain, asked
 
     def _wake(self, event: ResponseReceived) -> None:
         waiter = self._waiters.get(event.request_id)
@@ -278,44 +269,37 @@ class Channel:
 
     # Serving the CLI's requests
 
-    def _start_serving(self, event: RequestReceived) -> None:
-        task = asyncio.get_running_loop().create_task(self._answer(event))
-        self._serving[event.request_id] = task
-
-    def _stop_serving(self, request_id: str) -> None:
-        # Taken out here: a task that is cancelled before its first step never does it itself.
-        task = self._serving.pop(request_id, None)
-        if task is not None:
-            self._own(task)
-            task.cancel()
-
-    async def _answer(self, event: RequestReceived) -> None:
-        """The one place where an exception becomes an error on the wire."""
+    def _serve_all(self, asked: Iterable[RequestReceived]) -> None:
+        # Those that are answered here and now share one write.
+        self._flushing = True
         try:
-            response = await self._serve(event)
-            if response is None:
-                return
-            self._connection.send_response(event.request_id, response)
-        except Refusal as refusal:
-            self._connection.send_error(event.request_id, refusal.error, refusal.code)
-        except asyncio.CancelledError:
-            if is_being_cancelled():
-                raise
-            self._connection.send_error(event.request_id, "CancelledError: the handler gave up")
-        except Exception as error:  # noqa: BLE001 - the boundary to the user's handlers
-            self._connection.send_error(event.request_id, f"{type(error).__name__}: {error}")
+            self._handlers.start(asked)
         finally:
-            self._forget(event.request_id)
-        self._flush_answers()
+            self._flush()
 
-    def _forget(self, request_id: str) -> None:
-        # An id that was withdrawn may be asked anew, and then stands for another task.
-        if self._serving.get(request_id) is asyncio.current_task():
-            del self._serving[request_id]
+    def _respond(self, event: RequestReceived, response: Any) -> None:
+        if response is not None:
+            try:
+                self._connection.send_response(event.message.request_id, response)
+            except Exception as error:  # noqa: BLE001 - an answer of the user's that is no JSON
+                self._refuse(event, error)
+
+    def _refuse(self, event: RequestReceived, error: BaseException) -> None:
+        """The one place where an exception becomes an error on the wire."""
+        code = None
+        if isinstance(error, Refusal):
+            text, code = error.error, error.code
+        elif not isinstance(error, asyncio.CancelledError):
+            text = f"{type(error).__name__}: {error}"
+        elif is_being_cancelled():
+            raise error
+        else:
+            text = "CancelledError: the handler gave up"
+        self._connection.send_error(event.request_id, text, code)
 
     def _flush_answers(self) -> None:
         # A single answer goes at once; those of handlers that end together share one write.
-        if not self._serving:
+        if not self._handlers:
             self._flush()
         elif not self._flushing:
             self._flushing = True

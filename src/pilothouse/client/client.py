@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
 from functools import partial
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Final, Self, TypeVar
 
 from msgspec import UNSET, UnsetType
 
@@ -68,6 +68,8 @@ R = TypeVar("R", bound=Reply)
 
 ClientEvent = Message | LineRejected | Stalled
 """What reading a client gives: everything the CLI wrote, and what its silence means."""
+
+REQUESTS_ALONE: Final[set[type[Any]]] = {ControlRequest}
 
 INTERRUPT_ON_CLOSE = 2.0
 """Seconds a running turn gets to stop when the client closes."""
@@ -450,11 +452,14 @@ class Client(Controls):
     ) -> None:
         if self._stall is not None:
             self._stall.restart()
-        if self._sink is None:
-            self._inbox.put(events)
-        else:
+        if self._sink is not None:
             self._sink.received(events, kinds)
-        if kinds.isdisjoint(self._tracker.follows):
+        elif kinds == REQUESTS_ALONE:
+            # Their handlers need no reader, and are about to hear of them.
+            self._inbox.put_soon(events)
+        else:
+            self._inbox.put(events)
+        if kinds.isdisjoint(TurnTracker.follows):
             return
         for turn in self._tracker.receive(events):
             self._settle(turn)
