@@ -55,7 +55,7 @@ async def check_goes_on(stage: FuzzStage) -> None:
     stage.clis[session_id].tell(json.dumps(result).encode())
     await stage.settle()
     assert (await stage.engine.status(session_id)).result == "new"
-    for old in list(stage.engine.sessions):
+    for old in await stage.engine.journal.sessions():
         with suppress(Refused):
             async with asyncio.timeout(DEADLINE):
                 await stage.engine.say(old, Say(content="go on"))

@@ -143,7 +143,8 @@ class FuzzStage:
         desk = McpHarness(house)
         try:
             async with desk.client(era) as caller:
-                await read_by_mcp(caller.client, self.findings, list(self.engine.sessions))
+                sessions = await self.engine.journal.sessions()
+                await read_by_mcp(caller.client, self.findings, sessions)
         except MCPError as error:
             self.findings.note(Failure(f"MCP, {era}: {error}"))
         finally:
@@ -373,14 +374,14 @@ async def _end_all(stage: FuzzStage) -> None:
 
 async def _check_restarts(stage: FuzzStage) -> None:
     """What was told is told again: by an engine on a copy, and by the next one."""
-    before, statuses = await stage.read(), _statuses(stage)
+    before, statuses = await stage.read(), await _statuses(stage)
     copy = stage.folder / "copy/journal.db"
     copy.parent.mkdir()
     await stage.engine.journal.backup(copy)
     await stage.close()
     for journal in (copy, None):
         await stage.open(journal)
-        note_changes(stage.findings, "status", statuses, _statuses(stage))
+        note_changes(stage.findings, "status", statuses, await _statuses(stage))
         if journal is not None:
             await stage.close()
     note_changes(stage.findings, "answer", before, await stage.read())
@@ -409,6 +410,8 @@ def _different(one: Any, other: Any) -> tuple[Any, Any]:
     return next((_different(*pair) for pair in pairs if pair[0] != pair[1]), (one, other))
 
 
-def _statuses(stage: FuzzStage) -> Told:
-    sessions = stage.engine.sessions.items()
-    return {name: to_builtins(each.status()) for name, each in sessions}
+async def _statuses(stage: FuzzStage) -> Told:
+    engine = stage.engine
+    return {
+        name: to_builtins(await engine.status(name)) for name in await engine.journal.sessions()
+    }
