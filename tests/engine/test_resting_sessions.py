@@ -205,6 +205,19 @@ async def test_a_session_that_somebody_is_busy_with_stays_the_same_one(tmp_path:
         assert stage.engine.sessions[session_id] is held
 
 
+async def test_a_session_that_was_let_go_of_is_among_the_others_once_a_cli_may_run(
+    tmp_path: Path,
+) -> None:
+    async with rested(tmp_path) as (stage, [session_id]):
+        await stage.engine.status(session_id)
+        held = stage.engine.sessions[session_id]
+        stage.let_rest()
+        assert session_id not in stage.engine.sessions
+        await held.cli.reserve()
+        assert stage.engine.sessions[session_id] is held
+        held.cli.release()
+
+
 async def test_a_session_at_rest_leaves_the_memory(tmp_path: Path) -> None:
     async with rested(tmp_path, 3) as (stage, ids):
         await stage.touch_all()

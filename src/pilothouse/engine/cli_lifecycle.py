@@ -54,6 +54,10 @@ class Owner(Sink, Told, Occupant, Protocol):
         """Write what is queued to a CLI that has just greeted, before anybody else speaks."""
         ...
 
+    def reserved(self) -> None:
+        """A CLI may run from now on: the session is at work."""
+        ...
+
     def rested(self) -> None:
         """A start is over, or the CLI has ended: see whether the session is idle."""
         ...
@@ -74,6 +78,7 @@ class CLILifecycle:
         self._view = view
         self._owner = owner
         self._writers: dict[str, Writer] = {}
+        self._reserving = asyncio.Lock()
         self._connecting: Client | None = None
         self._eviction: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -117,29 +122,52 @@ class CLILifecycle:
 
         `leaving` is a session whose own CLI will be gone by then.
         """
-        while await self.gone():
-            continue
-        services, view = self._services, self._view
-        if services.is_closing:
+        if self.has_cli:
+            # At once: what a caller has found out before this holds after it.
+            self._check_open()
+            return
+        async with self._reserving:
+            while await self.gone():
+                continue
+            self._check_open()
+            if self.has_cli:
+                return
+            self._services.foreign.check_absent(self._view)
+            self._check_options()
+            await asyncio.to_thread(self._check_places)
+            self._writers = await self._locked()
+            try:
+                self._take_slot(leaving)
+            except BaseException:
+                self._release_writers()
+                raise
+            if self.phase == "absent":
+                self._step("reserve")
+            self._owner.reserved()
+
+    def _check_open(self) -> None:
+        if self._services.is_closing:
             raise NotNow("the server is stopping", advice="start it again, then repeat this")
         self._recorder.check()
-        if self.has_cli:
-            return
-        services.foreign.check_absent(view)
-        settings = services.settings
-        check_environment(view.options, settings.allowed_env, allow_bypass=services.gate.allowed)
+
+    def _check_options(self) -> None:
+        allowed, gate = self._services.settings.allowed_env, self._services.gate
+        check_environment(self._view.options, allowed, allow_bypass=gate.allowed)
+
+    def _check_places(self) -> None:
+        """Refuse directories that have gone since the session began, or that are out of bounds
+        now."""
+        view, roots = self._view, self._services.settings.allowed_roots
         if view.cwd and not self.machine:
-            # It may have gone since the session began, or the roots may be others now.
-            permitted_directory(view.cwd, settings.allowed_roots)
-            check_directories(view.options, view.cwd, settings.allowed_roots)
-        self._acquire_writers()
-        try:
-            self._eviction = services.slots.take(view.session_id, self._owner, leaving=leaving)
-        except BaseException:
-            self._release_writers()
-            raise
-        if self.phase == "absent":
-            self._step("reserve")
+            permitted_directory(view.cwd, roots)
+            check_directories(view.options, view.cwd, roots)
+
+    def _take_slot(self, leaving: str) -> None:
+        # The server may have begun to end, or a guest may have come, while the disk was looked at.
+        self._check_open()
+        self._services.foreign.check_absent(self._view)
+        name = self._view.session_id
+        self._eviction = self._services.slots.take(name, self._owner, leaving=leaving)
 
     async def gone(self) -> bool:
         """Wait for a CLI that is on its way out; whether there was one."""
@@ -493,12 +521,17 @@ class CLILifecycle:
         held = (writer.fileno() for writer in self._writers.values())
         return [descriptor for descriptor in held if descriptor is not None]
 
-    def _acquire_writers(self) -> None:
+    async def _locked(self) -> dict[str, Writer]:
+        """The locks of the session and of its conversation."""
+        names = dict.fromkeys([self._view.session_id, self._view.claude_session_id])
+        locking = asyncio.ensure_future(
+            asyncio.to_thread(self._services.writers.acquire_all, names)
+        )
         try:
-            for each in dict.fromkeys([self._view.session_id, self._view.claude_session_id]):
-                self._writers[each] = self._services.writers.acquire(each)
-        except BaseException:
-            self._release_writers()
+            return await asyncio.shield(locking)
+        except asyncio.CancelledError:
+            # Whoever wanted them has left; what a thread has begun goes on.
+            locking.add_done_callback(_release_all)
             raise
 
     def follow_conversation(self) -> None:
@@ -518,3 +551,9 @@ class CLILifecycle:
             writer.release()
         self._writers.clear()
         self._services.slots.free(self._view.session_id)
+
+
+def _release_all(locked: asyncio.Future[dict[str, Writer]]) -> None:
+    if not locked.cancelled() and locked.exception() is None:
+        for writer in locked.result().values():
+            writer.release()

@@ -182,6 +182,11 @@ class QuestionDesk:
     ) -> Answered:
         """The CLI that asked is gone: the session is told the decision, and resumes with it."""
         self._services.spending.check(session.view)
+        await session.cli.reserve()
+        if session.view.questions.get(question.id) is not question:
+            # Somebody else has decided while the disk was looked at.
+            session.cli.release()
+            return await self._answer(question.id, answer, by)
         return await self._tell_decision(session, question, answer, _settling(question, answer, by))
 
     async def _restate(self, session: Session, question: Question, answer: Answer) -> Answered:
@@ -222,11 +227,12 @@ class QuestionDesk:
             parent=view.session_id,
         )
         await self._verbs.check_start(record)
-        # A CLI's version may have been asked for: somebody else may have settled it meanwhile.
-        if view.questions.get(question.id) is not question:
-            return await self._answer(question.id, answer, by)
         self._services.spending.check(view)
         await new.cli.reserve(leaving=session.session_id)
+        # The disk was looked at, or a CLI asked for its version: somebody else may have settled it.
+        if view.questions.get(question.id) is not question:
+            new.cli.release()
+            return await self._answer(question.id, answer, by)
         said = new.prompt(implementation_prompt(answer.plan or question.plan), by="engine")
         settled = _settling(question, answer, by)
         linked = SessionLinked(successor=new.session_id)

@@ -65,8 +65,9 @@ SAVED_EVERY: Final = 10_000
 class Session:
     """Joins a view, a CLI and the messages that wait for it."""
 
-    def __init__(self, services: Services, view: View) -> None:
+    def __init__(self, services: Services, view: View, loaded: dict[str, Session]) -> None:
         self.view = view
+        self._loaded = loaded
         self.cli = CLILifecycle(services, view, self)
         self.last_used = services.recorder.clock()
         self._services = services
@@ -313,6 +314,11 @@ class Session:
         await self._services.journal.prune_partials(self.session_id, first, last)
 
     # Idleness
+
+    def reserved(self) -> None:
+        """Be among the sessions in memory, which it may have left while somebody had it."""
+        if self.view.last_seq:
+            self._loaded[self.session_id] = self
 
     def rested(self) -> None:
         """Close the CLI once it has been idle for long."""

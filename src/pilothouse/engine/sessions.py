@@ -78,13 +78,14 @@ class Sessions:
         if snapshot is None:
             return None
         view = await _folded(journal, snapshot)
-        return self._touch(session_id) or self.add(Session(self._services, view))
+        return self._touch(session_id) or self.add(Session(self._services, view, self.all))
 
     # Which are in memory
 
     def new(self, session_id: str | None = None) -> Session:
         """A session of which nothing is written yet, and that is not among the others."""
-        return Session(self._services, View(session_id=session_id or str(uuid.uuid4())))
+        view = View(session_id=session_id or str(uuid.uuid4()))
+        return Session(self._services, view, self.all)
 
     def add(self, session: Session) -> Session:
         """Have it among the others from now on."""

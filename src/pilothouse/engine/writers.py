@@ -16,6 +16,7 @@ import fcntl
 import hashlib
 import os
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -84,6 +85,18 @@ class Writers:
                 f"no session can be locked in {self._folder}: {error.strerror}",
                 advice="see to that folder and its disk, then try again",
             ) from None
+
+    def acquire_all(self, names: Iterable[str]) -> dict[str, Writer]:
+        """Become the writer under each of these names, or under none."""
+        writers: dict[str, Writer] = {}
+        try:
+            for name in names:
+                writers[name] = self.acquire(name)
+        except BaseException:
+            for writer in writers.values():
+                writer.release()
+            raise
+        return writers
 
     def none(self, session_id: str) -> Writer:
         """No right at all: another one has it, and keeps it."""
