@@ -83,10 +83,10 @@ ANSWERS: dict[str, bytes | None] = {
 async def test_who_listens_at_the_old_address_gets_no_token(
     answer: bytes | None, verb: Verb, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(proven_connection, "PROVES_WITHIN", 0.1)
     app = make_app(await fake())
     async with served(app) as address, engine_at(address) as remote:
         await verb(remote)
+    monkeypatch.setattr(proven_connection, "PROVES_WITHIN", 0.1)
     stranger = Stranger(answer)
     port = int(address.rpartition(":")[2])
     async with listening(stranger, port=port), engine_at(address) as remote:
