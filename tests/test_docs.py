@@ -452,11 +452,12 @@ def test_every_relative_link_leads_somewhere(path: Path):
         assert not anchor or anchor in anchors(leads_to), target
 
 
-def test_the_design_names_every_room_and_every_module_of_the_client():
+@pytest.mark.parametrize("room", ["client", "faces/mcp", "remote"])
+def test_the_design_names_every_room_and_every_module_of_some(room: str):
     text = page("design.md")
     source = ROOT / "src/pilothouse"
     rooms = [path.parent.name for path in source.glob("*/__init__.py")]
-    modules = [path.stem for path in source.glob("client/*.py") if path.stem != "__init__"]
+    modules = [path.stem for path in source.glob(f"{room}/*.py") if path.stem != "__init__"]
     assert [room for room in rooms if f"  {room}/ " not in text] == []
     assert [module for module in modules if f"`{module}`" not in text] == []
 

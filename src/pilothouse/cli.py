@@ -92,7 +92,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_runners(commands)
     _add_serve(commands)
     _add_settings(commands)
-    status = _add(commands, "status", "tell whether a server runs, and what it has to do")
+    status = _add(commands, "status", "show whether a server runs, and what it is doing")
     status.set_defaults(command=_status)
     stop = _add(commands, "stop", "end the server in order; sessions go on behind their relays")
     stop.add_argument("--all", action="store_true", help="close every session in order first")

@@ -13,7 +13,7 @@ __all__ = ["TooManyParts", "check_parts", "encode_strictly"]
 
 
 def encode_strictly(value: Any) -> bytes:
-    """A value of ours as JSON that every reader takes, whatever words of a CLI's are in it."""
+    """Return a value as JSON that every reader takes, whatever a CLI has written into it."""
     try:
         return msgspec.json.encode(value)
     except (UnicodeEncodeError, RecursionError):

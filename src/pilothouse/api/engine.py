@@ -1,7 +1,7 @@
 """What an engine promises.
 
 There is one in this process (`engine`) and one over HTTP (`remote`); faces know only this.
-Whatever an engine cannot do it says with an error of `pilothouse.errors`, the same over HTTP.
+What an engine cannot do raises an error of `pilothouse.errors`, the same over HTTP.
 """
 
 from __future__ import annotations

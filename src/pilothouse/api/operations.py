@@ -85,7 +85,7 @@ class Operation(Struct, frozen=True, kw_only=True):
         force_setattr(self, "verb", self.verb or self.name)
 
     def status_of(self, result: Any) -> int:
-        """The HTTP status that a result is told with."""
+        """Return the HTTP status for a result."""
         return self.status if self.ill is None or result.ok else self.ill
 
     def call(self, engine: Engine, call: OperationCall) -> Awaitable[Any]:
@@ -99,7 +99,7 @@ class Operation(Struct, frozen=True, kw_only=True):
         return getattr(engine, self.verb)(*arguments, **named)
 
     def request(self, arguments: Mapping[str, Any]) -> OperationCall:
-        """The request that comes to a call of the engine's method with these arguments."""
+        """Return the request that stands for a call of the engine's method with these arguments."""
         rest = dict(arguments)
         path = {name: rest.pop(name) for name in self.parameters}
         asked = () if self.query is None else self.query.__struct_fields__
@@ -149,7 +149,7 @@ PARAMETERS: Final = {
 
 
 def no_such(parameter: str) -> PilothouseError:
-    """The error for a value in a path that nothing can have."""
+    """Return the error for a value in a path that nothing can have."""
     told = PARAMETERS[parameter]
     if issubclass(told.unknown, Refused):
         return told.unknown(told.reason, advice=ID_HAS)

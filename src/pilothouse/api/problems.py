@@ -1,4 +1,4 @@
-"""Errors as they are told to others: each with a code and a status, and back again.
+"""Errors on the wire: each with a code and a status, and back again.
 
 The server makes a `Problem` of an error, and the engine over HTTP the same error of the problem.
 Both go by the one table here.
@@ -60,7 +60,7 @@ class Problem(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class _Kind(NamedTuple):
-    """How an error of one class is told."""
+    """The code and the status of an error class."""
 
     error: type[PilothouseError]
     status: int
@@ -126,17 +126,17 @@ _CODE_OF: Final = {kind: code for code, kind in CODES.items()}
 
 
 def code_of(kind: type[BaseException]) -> str:
-    """The code of an error's class, or of the nearest one above it that has one."""
+    """Return the code of an error's class, or of the nearest base that has one."""
     return next((_CODE_OF[each] for each in kind.__mro__ if each in _CODE_OF), "error")
 
 
 def status_of(kind: type[BaseException]) -> int:
-    """The status for an error of this class."""
+    """Return the status for an error of this class."""
     return STATUSES[code_of(kind)]
 
 
 def explain(status: int, code: str, detail: str, advice: str = "", **more: Any) -> Problem:
-    """A problem in its usual form."""
+    """Return a problem in its usual form."""
     return Problem(
         type=f"urn:pilothouse:{code}",
         title=HTTPStatus(status).phrase,
@@ -149,7 +149,7 @@ def explain(status: int, code: str, detail: str, advice: str = "", **more: Any) 
 
 
 def problem_from(error: PilothouseError) -> Problem:
-    """What to tell a caller of an error of ours."""
+    """Return the problem that stands for an error of ours."""
     code = code_of(type(error))
     kind = _KINDS[code]
     return explain(
@@ -163,7 +163,7 @@ def problem_from(error: PilothouseError) -> Problem:
 
 
 def error_from(problem: Problem) -> PilothouseError:
-    """The error a server meant: the class it raised, with its words and what else it carried."""
+    """Return the error that a problem stands for: its class, its words and its data."""
     kind = CODES.get(problem.code)
     if kind is None:
         return errors.ServerError(f"{problem.detail} ({problem.status} {problem.title})")

@@ -55,13 +55,13 @@ class Proof(Struct, frozen=True):
 
 
 def make_proof(token: str, nonce: str, server: End, client: End) -> str:
-    """The proof for a connection between these two ends, as sockets or ASGI name them."""
+    """Return the proof for a connection between these ends, as sockets or ASGI name them."""
     text = "\n".join(("pilothouse proof v1", nonce, _written(server), _written(client)))
     return hmac.new(token.encode(), text.encode(), hashlib.sha256).hexdigest()
 
 
 def _written(end: End) -> str:
-    """An end of a connection, the same for both sides: `127.0.0.1:8137`, `[::1]:8137`."""
+    """Return an end of a connection as both sides write it: `127.0.0.1:8137`, `[::1]:8137`."""
     if end is None:
         return "-"
     host, port = str(end[0]), end[1]

@@ -20,7 +20,7 @@
     rules.kept          RulesKept
     lines.lost          LinesLost
 
-Everything the engine knows of a session can be told again from these alone.
+Everything the engine knows about a session follows from these alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What watchers and exports are not told: the values of variables and headers in options.
+"""Hides the values of variables and headers in options from watchers and exports.
 
 The journal has them, because a session is resumed with them.
 """
@@ -21,7 +21,7 @@ _SECRETIVE: Final = frozenset({"env", "headers"})
 
 
 def tellable(batch: Batch) -> Batch:
-    """The batch as anybody may have it who watches."""
+    """Return the batch as any watcher may have it."""
     if _WITH_OPTIONS.isdisjoint([event.kind for event in batch.events]):
         return batch
     return structs.replace(batch, events=[_tellable(event) for event in batch.events])
@@ -35,7 +35,7 @@ def _tellable(event: Event) -> Event:
 
 
 def without_secrets(value: Any) -> Any:
-    """Plain data in which `env` and `headers` have their names, but no values."""
+    """Return plain data in which `env` and `headers` have their names, but no values."""
     match value:
         case dict():
             members = cast("dict[str, Any]", value)

@@ -119,8 +119,7 @@ class Fork(RequestData, frozen=True):
 class Ask(RequestData, frozen=True):
     """What a CLI asks that is not the engine's: somebody else started it, with a permission tool.
 
-    Who asks comes again with the same request as long as it waits. Once nobody does, the question
-    is withdrawn.
+    The asker repeats the request as long as it waits. When it stops, the question is withdrawn.
     """
 
     tool_name: Word
@@ -132,7 +131,7 @@ class Ask(RequestData, frozen=True):
     """The CLI's own id of its conversation, or one that whoever asks has made for it."""
     label: Word | None = None
     wait_s: Annotated[float, Meta(ge=0, le=LONGEST_WAIT)] = 25.0
-    """How long to wait for an answer before the question is told as it is."""
+    """How long to wait for an answer before the question is returned as it is."""
 
 
 class Members(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

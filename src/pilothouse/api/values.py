@@ -40,7 +40,7 @@ Word = Annotated[str, Meta(min_length=1, max_length=LONGEST_WORD)]
 
 
 def is_id(words: str) -> bool:
-    """Whether anything can have this id. Such an id has no character that a path could use."""
+    """Return whether this can be an id. An id has no character that means something in a path."""
     return _id.match(words) is not None
 
 
@@ -51,4 +51,4 @@ class RequestData(
 
 
 class ResultData(Struct, frozen=True, kw_only=True):
-    """What an engine tells."""
+    """What an engine returns."""

@@ -28,7 +28,7 @@ _OPERATIONS: Final = {each.verb: each for each in reversed(OPERATIONS)}
 
 
 def _remote(declared: Method) -> Method:
-    """The method that asks a server for what this method of the protocol declares."""
+    """Return the method that asks a server for what this method of the protocol declares."""
     operation = _OPERATIONS[declared.__name__]
 
     async def method(self: RemoteEngine, *given: Any, **named: Any) -> Any:
@@ -105,11 +105,11 @@ class RemoteEngine:
     def watch(
         self, after: int | None = None, *, session_id: str | None = None
     ) -> AsyncGenerator[Batch]:
-        """As it happens; comes back by itself, at the same place, when the server was away."""
+        """Yield events as they happen; reconnect at the same cursor when the server was away."""
         return watch(self._http, after, session_id, self._patience)
 
     async def aclose(self) -> None:
-        """Leave the server. It goes on, and so do its sessions."""
+        """Close the connections. The server and its sessions continue."""
         await self._http.aclose()
 
     async def do(self, operation: Operation, call: OperationCall) -> Any:
@@ -126,7 +126,7 @@ class RemoteEngine:
 
 
 def _segment(name: str, value: str) -> str:
-    """A name as it stands in a path. One that shortens the path would ask for something else."""
+    """Return a name quoted for a path. One that shortens the path would name something else."""
     if value in ("", ".", ".."):
         raise no_such(name)
     return quote(value, safe="")

@@ -1,4 +1,4 @@
-"""Watching over a WebSocket that may break: each event once, in order, from the cursor on."""
+"""Events over a WebSocket that may break: each once, in order, after the cursor."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class _Away(Exception):
 async def watch(
     http: HttpClient, after: int | None, session_id: str | None, patience: float
 ) -> AsyncGenerator[Batch]:
-    """Batches as they come. A server that is away for longer than `patience` is an error."""
+    """Yield batches as they come; raise if the server is away for longer than `patience`."""
     place = _Place(after)
     waiting = _Waiting(patience)
     while not http.closed:
@@ -55,13 +55,13 @@ async def watch(
 
 
 class _Place:
-    """How far a watcher has come."""
+    """The cursor of a watcher."""
 
     def __init__(self, cursor: int | None) -> None:
         self.cursor = cursor
 
     def take(self, frame: Events) -> Batch | None:
-        """What of a frame is new, if anything is."""
+        """Return what is new in a frame, if anything is."""
         before = -1 if self.cursor is None else self.cursor
         if any(gap.reason == "reset" for gap in frame.gaps):
             before = frame.cursor  # the server's journal ends before ours did
@@ -75,7 +75,7 @@ class _Place:
 
 
 class _Waiting:
-    """Longer and longer pauses between attempts, and an end to them."""
+    """Growing pauses between attempts, and an end to them."""
 
     def __init__(self, patience: float) -> None:
         self._patience = patience
@@ -99,7 +99,7 @@ class _Waiting:
 async def _follow(
     http: HttpClient, place: _Place, session_id: str | None
 ) -> AsyncGenerator[Batch | None]:
-    """One connection, to its end. None: the server is there, and has nothing new to tell."""
+    """Yield batches of one connection, to its end. None: the server is there without news."""
     from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
     try:

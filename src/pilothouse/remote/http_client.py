@@ -1,4 +1,4 @@
-"""One request to a server, and the error it meant."""
+"""HTTP requests to one server, and the errors that its answers mean."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GONE: Final = "start it with `pilothouse serve`, or check the address"
 
 
 class HttpClient:
-    """Asks one server. Imports and connects when it is first needed."""
+    """A client of one server. It imports httpx and connects on first use."""
 
     def __init__(self, address: str, token: str, tls: ssl.SSLContext | None) -> None:
         self.address = address.rstrip("/")
@@ -48,7 +48,7 @@ class HttpClient:
         query: Mapping[str, Any] | None = None,
         also: int = 0,
     ) -> T:
-        """The answer as this type. `also` is a status that is an answer although it is no 2xx."""
+        """Return the answer as this type. `also` is a status other than 2xx that is an answer."""
         response = await self._send(method, path, body, query)
         told = response.status_code == also and not _is_problem(response.headers)
         if not response.is_success and not told:
@@ -99,7 +99,7 @@ class HttpClient:
         return self._client
 
     def _proven(self) -> httpx.AsyncBaseTransport:
-        """A certificate proves who is there; without one the server has to do it itself."""
+        """Return a transport on which the server proves itself: there is no certificate."""
         from .transport import ProvenTransport
 
         return ProvenTransport(self.address, self.token)
@@ -113,7 +113,7 @@ class HttpClient:
 
 
 def meant_by(status: int, headers: Mapping[str, str], content: bytes) -> PilothouseError:
-    """The error a server's answer stands for."""
+    """Return the error that a server's answer means."""
     if _is_problem(headers):
         try:
             return error_from(msgspec.json.decode(content, type=Problem))
@@ -127,7 +127,7 @@ def _is_problem(headers: Mapping[str, str]) -> bool:
 
 
 def _written(query: Mapping[str, Any] | None) -> dict[str, str] | None:
-    """Parameters as they are written; what is not given is left out."""
+    """Return parameters as text, without those that are None."""
     if query is None:
         return None
     return {

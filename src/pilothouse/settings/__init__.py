@@ -1,6 +1,6 @@
 """Every setting: a table, and the values that a file, the environment and flags give.
 
-What is wrong with a value is said with its name, where it came from, and what is allowed.
+The error for a wrong value names the setting, its source and the allowed values.
 """
 
 from __future__ import annotations

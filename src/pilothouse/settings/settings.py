@@ -25,7 +25,7 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """Every setting's value. `load` makes it."""
+    """The value of every setting. `load` returns it."""
 
     cli_path: str | None
     permission_timeout_ms: int
@@ -65,13 +65,13 @@ class Settings(Struct, frozen=True, kw_only=True):
     """Where each came from: a file and its line, a variable, a flag, or `default`."""
 
     def describe(self) -> list[tuple[str, Any, str]]:
-        """Every setting's name, its value as plain data with secrets taken out, and its source."""
+        """Return every setting's name, its value as plain data without secrets, and its source."""
         return [
             (row.name, _shown(getattr(self, row.name)), self.sources[row.name]) for row in TABLE
         ]
 
     def environment(self) -> dict[str, str]:
-        """The variables that give another process what differs here from the defaults.
+        """Return the variables that give another process what differs here from the defaults.
 
         Only that: a CLI looks for its own files elsewhere once `CLAUDE_CONFIG_DIR` is set at all.
         """
@@ -91,7 +91,7 @@ class _Given(NamedTuple):
 def load(
     *, env: Mapping[str, str], file: Path | None = None, flags: Mapping[str, Any] | None = None
 ) -> Settings:
-    """The settings of the file, the environment and the flags; the later one wins.
+    """Return the settings of the file, the environment and the flags; the later one wins.
 
     A flag that is None was not given, and neither was an empty variable. Without a file, the one
     that `PILOTHOUSE_CONFIG` names is read, or else the usual one where it exists.
@@ -157,7 +157,7 @@ def _from_file(env: Mapping[str, str], file: Path | None) -> dict[str, _Given]:
 
 
 def _file_text(env: Mapping[str, str], file: Path | None) -> tuple[Path, str]:
-    """The file to read and what is in it; nothing where the usual one does not exist."""
+    """Return the file and its text; no text if the usual file does not exist."""
     named = file or (Path(env[CONFIG_VARIABLE]) if env.get(CONFIG_VARIABLE) else None)
     path = named or in_config("config.toml")(env)
     try:
@@ -182,7 +182,7 @@ def _parsed_file(path: Path, text: str) -> dict[str, Any]:
 
 
 def _line_of(name: str, text: str) -> int:
-    """The line that sets a name; the parser keeps none."""
+    """Return the line that sets a name; the parser keeps no lines."""
     setting = re.compile(rf"""\s*\[*\s*["']?{re.escape(name)}["']?\s*[=.\]]""")
     lines = enumerate(text.splitlines(), start=1)
     return next((number for number, line in lines if setting.match(line)), 1)

@@ -275,7 +275,7 @@ TABLE: Final[tuple[Setting, ...]] = (
         "PILOTHOUSE_PARTIALS",
         SWITCH,
         True,
-        "Whether CLIs tell their text piece by piece while it is made.",
+        "Whether CLIs send their text in pieces while the model writes it.",
     ),
     Setting(
         "controls",

@@ -1,1 +1,1 @@
-"""Any MCP client operates sessions: six tools, forms for what is asked, resources, prompts."""
+"""The face for MCP clients: six tools, forms for questions, resources and prompts."""

@@ -1,4 +1,4 @@
-"""The addresses of resources: what is at which."""
+"""The addresses of resources, and what they name."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ class ResourceTarget(NamedTuple):
 
 
 def address_of(session_id: str, part: str = "") -> str:
-    """The address of a session, or of a part of it."""
+    """Return the address of a session, or of a part of it."""
     address = f"{SESSIONS}/{quote(session_id, safe='')}"
     return f"{address}/{part}" if part else address
 
 
 def target_of(address: str) -> ResourceTarget | None:
-    """What is at this address; None: nothing can be."""
+    """Return what this address names; None if it names nothing."""
     found = _PATTERN.fullmatch(address)
     if found is None:
         return None
@@ -55,13 +55,13 @@ def target_of(address: str) -> ResourceTarget | None:
 
 
 def address_at(target: ResourceTarget) -> str:
-    """The one address under which changes of this target are told."""
+    """Return the one address under which changes of this target are reported."""
     if target.session_id is None:
         return SESSIONS
     return address_of(target.session_id, "transcript" if target.transcript else "")
 
 
 def session_of(address: str) -> str | None:
-    """The one session that an address is about."""
+    """Return the session that an address is about, if it is about one."""
     target = target_of(address)
     return None if target is None else target.session_id

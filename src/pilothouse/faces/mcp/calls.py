@@ -1,4 +1,4 @@
-"""What a caller gives to a tool, read such that a model can mend what is wrong with it."""
+"""The arguments of the tools, checked; an error says how a model can correct them."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ CALLS: Final[Mapping[str, type[Call]]] = {
 
 
 def read(name: str, arguments: Mapping[str, Any]) -> Call:
-    """The call of this tool with these arguments; what is null was not given."""
+    """Return the call of this tool with these arguments; null counts as left out."""
     kind = CALLS[name]
     given = {key: _whole(value) for key, value in arguments.items() if value is not None}
     if wrong := [*_unknown(kind, given), *_missing(kind, given)]:
@@ -112,7 +112,7 @@ def read(name: str, arguments: Mapping[str, Any]) -> Call:
 
 
 def _whole(value: Any) -> Any:
-    """To JSON, 5.0 is an integer as well."""
+    """Return 5 for 5.0: JSON does not distinguish them."""
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
@@ -146,7 +146,7 @@ def _missing(kind: type[Call], given: Mapping[str, Any]) -> list[str]:
 
 
 def _told(tool: str, error: str) -> str:
-    """msgspec's words without its signs: which parameter, what is wrong, what it takes."""
+    """Rewrite an error of msgspec: which parameter, what is wrong, what it takes."""
     what, _, where = error.replace("`", "").partition(" - at ")
     parameter = where.removeprefix("$.")
     schema = _SCHEMAS[tool].get(parameter.partition("[")[0])

@@ -59,7 +59,7 @@ CLIENTS: Final = tuple(_CLIENTS)
 
 
 class Config(NamedTuple):
-    """What a client has to be told, and where."""
+    """The text that a client needs, and the place for it."""
 
     text: str
     """JSON, as the client's file has it."""
@@ -67,7 +67,7 @@ class Config(NamedTuple):
 
 
 def command_of(*arguments: str) -> list[str]:
-    """The command line that runs this program again from anywhere: `command_of("mcp")`."""
+    """Return the command line that runs this program from anywhere: `command_of("mcp")`."""
     started = Path(sys.argv[0])
     if started.name == NAME and started.is_file():
         return [str(started.absolute()), *arguments]
@@ -80,7 +80,7 @@ def command_of(*arguments: str) -> list[str]:
 
 
 def config_of(name: str, command: Sequence[str]) -> Config:
-    """The configuration of one client that starts the server with this command line."""
+    """Return the configuration with which a client starts the server by this command line."""
     client = _CLIENTS[name]
     program, *arguments = command
     server: dict[str, Any] = {"command": program, "args": arguments}
@@ -92,7 +92,7 @@ def config_of(name: str, command: Sequence[str]) -> Config:
 
 
 def print_config(name: str, command: Sequence[str]) -> None:
-    """JSON to stdout, so that it can be piped; where it goes, to stderr."""
+    """Print JSON to stdout, so that it can be piped, and the place for it to stderr."""
     config = config_of(name, command)
     sys.stderr.write(f"{config.hint}\n")
     sys.stderr.flush()

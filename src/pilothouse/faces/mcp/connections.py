@@ -1,4 +1,4 @@
-"""What lasts as long as a client is there."""
+"""The connection of a client, and what lasts as long as it does."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Context = ServerRequestContext[Any, Any]
 
 
 def connection_of(ctx: Context) -> Connection:
-    """The client's connection, whose end is the end of what is kept for it."""
+    """Return the client's connection; what belongs to the client ends with it."""
     # The SDK gives handlers no other way to it.
     return ctx.session._connection  # pyright: ignore[reportPrivateUsage]
 
 
 def has_handshake(ctx: Context) -> bool:
-    """Whether the client speaks a version in which a server may tell and ask by itself."""
+    """Return whether the client speaks a version in which a server may send requests."""
     return ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS

@@ -1,4 +1,4 @@
-"""Questions on the client's screen: as forms that a person fills in there.
+"""Elicitation: questions as forms that a person fills in at the client.
 
 Versions of MCP with a handshake let a server ask whenever it wants to: see `form_push`. From
 2026-07-28 on a server asks only in the result of a call: `required` makes what such a result asks,
@@ -56,7 +56,7 @@ LOST: Final = (
 
 
 def can_elicit(session: ServerSession) -> bool:
-    """Whether the client shows forms."""
+    """Return whether the client shows forms."""
     capabilities = session.client_capabilities
     elicitation = None if capabilities is None else capabilities.elicitation
     # Before there was anything else to show, forms had no name of their own.
@@ -64,7 +64,7 @@ def can_elicit(session: ServerSession) -> bool:
 
 
 def can_open_pages(session: ServerSession) -> bool:
-    """Whether the client itself sends a person to a page."""
+    """Return whether the client itself opens pages for a person."""
     capabilities = session.client_capabilities
     elicitation = None if capabilities is None else capabilities.elicitation
     return elicitation is not None and elicitation.url is not None
@@ -73,7 +73,7 @@ def can_open_pages(session: ServerSession) -> bool:
 async def give(
     handle: EngineHandle, question: Question, content: Mapping[str, Any], name: str
 ) -> str:
-    """Answer with what was filled in; tells why that was not taken, if it was not."""
+    """Answer with the content of a form; return why the answer was refused, or nothing."""
     try:
         answer = answer_in(question, content)
         by = f"person via mcp:{name}"
@@ -99,7 +99,7 @@ def _why(error: PilothouseError) -> str:
 def required(
     questions: Sequence[Question], dismissed: Collection[str], *, pages: bool = False
 ) -> dict[str, ElicitRequest]:
-    """What a result asks of the client: a form for each question that it may be asked.
+    """Return what a result asks of the client: a form for each question that it may be asked.
 
     `dismissed` is what `take` has noted in this call so far; `pages`: the client opens them itself.
     """
@@ -124,7 +124,7 @@ def _request(form: Form, *, pages: bool) -> ElicitRequest:
 
 
 class Taken(NamedTuple):
-    """What has become of what a client was asked."""
+    """What a client did with the forms that it was asked to show."""
 
     noted: set[str]
     """What `required` must know: the id of each question which is not to be asked again; and, of
@@ -141,9 +141,9 @@ async def take(
     asked: Collection[str],
     session_id: str,
 ) -> Taken:
-    """Apply what came back of what `asked` names, about that session; whatever else came is left.
+    """Apply the responses to what `asked` names, about that session; ignore all others.
 
-    No error of the engine's comes out of it: one answer that fails leaves the others alone.
+    It raises no error of the engine: an answer that fails does not affect the others.
     """
     noted, closed = set[str](), set[str]()
     for key in asked:
@@ -188,21 +188,21 @@ class Round(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     number: Annotated[int, Meta(ge=0, le=ROUNDS)] = 0
 
     def sealed(self) -> str:
-        """As the client carries it."""
+        """Return the text that the client carries."""
         told = msgspec.json.encode(replace(self, act=self.act.carried()))
         return f"{_seal(told)} {told.decode()}"
 
     @property
     def may_ask(self) -> bool:
-        """Whether the client would answer once more."""
+        """Return whether the client would answer once more."""
         return self.act.wait_s > 0 and self.number < ROUNDS
 
     def asking(self, asked: Iterable[str]) -> Round:
-        """The next round."""
+        """Return the next round."""
         return replace(self, asked=list(asked), number=self.number + 1)
 
     def answered(self, noted: Iterable[str], closed: Iterable[str]) -> Round:
-        """What was asked has been answered, or not: what matters from now on is what comes next."""
+        """Return the round after the responses; from now on only new events end the wait."""
         return replace(
             self,
             act=replace(self.act, after=None),
@@ -213,7 +213,7 @@ class Round(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
     @classmethod
     def opened(cls, state: str, tool: str) -> Round:
-        """What the client has brought back."""
+        """Return the round that the client has brought back."""
         seal, _, told = state[:LONGEST_STATE].partition(" ")
         try:
             if not hmac.compare_digest(seal.encode(), _seal(told.encode()).encode()):

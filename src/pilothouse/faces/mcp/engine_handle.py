@@ -1,4 +1,4 @@
-"""The engine behind this face: reached when it is first needed, and again after it was lost."""
+"""The connection to the engine: made on first use, and again after the engine was lost."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ Connect = Callable[[], Awaitable[Engine]]
 
 
 class EngineHandle:
-    """Connects to an engine, and to the next one when that one is gone.
+    """A connection to an engine, and to the next one when that one is gone.
 
-    What is asked through it may be asked twice: every verb used here is idempotent, by a key or by
-    its nature.
+    It may repeat a request: every verb used here is idempotent, by a key or by its nature.
     """
 
     def __init__(self, connect: Connect) -> None:
@@ -31,7 +30,7 @@ class EngineHandle:
         self._closed = False
 
     async def engine(self) -> Engine:
-        """The engine as it was reached last, or reached now."""
+        """Return the engine; connect to it if there is no connection."""
         async with self._connecting:
             if self._closed:
                 raise ServerError("this client has left")
@@ -40,7 +39,7 @@ class EngineHandle:
             return self._engine
 
     async def ask(self, verb: Callable[[Engine], Awaitable[T]]) -> T:
-        """Ask the engine; where that one cannot be reached any more, ask the next one."""
+        """Ask the engine; if it cannot be reached any more, ask the next one."""
         engine = await self.engine()
         try:
             return await verb(engine)
@@ -51,9 +50,9 @@ class EngineHandle:
     async def watch(
         self, after: int | None = None, *, session_id: str | None = None
     ) -> AsyncGenerator[Batch]:
-        """Events from a cursor on, from one engine after the other.
+        """Yield events after a cursor, from one engine after the other.
 
-        It goes on with the next engine if somebody asks that one; who only watches starts none.
+        It continues with the next engine if somebody asks that one; a watcher starts none.
         """
         while not self._closed:
             engine = await self.engine()
@@ -78,7 +77,7 @@ class EngineHandle:
             await engine.aclose()
 
     async def aclose(self) -> None:
-        """Let go of the engine; one of this process's own ends with that."""
+        """Close the connection; an engine in this process ends with it."""
         self._closed = True
         async with self._connecting:
             engine, self._engine = self._engine, None

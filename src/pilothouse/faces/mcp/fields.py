@@ -1,4 +1,4 @@
-"""The fields of a form that an MCP server of a session's asks to be filled in."""
+"""The fields of a form that an MCP server of a session asks for."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ JsonObject = dict[str, Any]
 
 
 class Field(Struct, frozen=True, kw_only=True):
-    """One field: what it is called, what it takes."""
+    """One field: its name, and the values that it takes."""
 
     name: str
     title: str
@@ -32,7 +32,7 @@ class Field(Struct, frozen=True, kw_only=True):
     """What the choices are called, if that differs."""
 
     def value(self, text: str) -> Any:
-        """The value that is meant; `ValueError` says what is wanted."""
+        """Return the value that a text means; `ValueError` says what the field takes."""
         if self.several:
             return [self._choice(each) for each in pick_several(self.options, text)]
         if self.options:
@@ -51,7 +51,7 @@ class Field(Struct, frozen=True, kw_only=True):
 
 
 def fields_of(schema: Mapping[str, Any]) -> list[Field]:
-    """The fields of a form, in its order."""
+    """Return the fields of a form, in its order."""
     needed = list_of(schema.get("required"))
     return [
         _field(name, members_of(each), required=name in needed)

@@ -1,6 +1,6 @@
-"""Forms that are put before a client as soon as a question opens: versions with a handshake.
+"""Forms that a client shows as soon as a question opens, in versions with a handshake.
 
-They are taken back once the question was answered elsewhere.
+A form is withdrawn when its question is answered elsewhere.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _always() -> bool:
 
 
 class ClientStream(NamedTuple):
-    """A way to the client: beside its calls, or, with the id of one, along with its answer."""
+    """A stream to the client: beside its calls, or, with the id of a call, with its answer."""
 
     session: ServerSession
     call: RequestId | None = None
@@ -72,7 +72,7 @@ class ClientStream(NamedTuple):
 class FormPush:
     """The forms on one client: one at a time, the oldest question first.
 
-    `standing` is the way to it beside its calls.
+    `standing` is the stream to it beside its calls.
     """
 
     def __init__(self, handle: EngineHandle, standing: ClientStream, name: str) -> None:
@@ -81,7 +81,7 @@ class FormPush:
         self._closed = False
 
     def follow(self, session_id: str) -> None:
-        """The client deals with this session: what it asks, and has asked, becomes forms there."""
+        """Show the questions of this session, open ones and new ones, to the client."""
         if self._closed:
             return
         followed = self._followed.pop(session_id, None) or _Followed(self._desk, session_id)
@@ -91,9 +91,9 @@ class FormPush:
             self._followed.pop(next(iter(self._followed))).close()
 
     async def settled(self, session_id: str, questions: Sequence[Question]) -> None:
-        """Wait until a person has none of these before them: each was answered, or its form closed.
+        """Wait until none of these is before a person: each was answered, or its form closed.
 
-        Returns at once where nobody follows the session any more.
+        Return at once if nobody follows the session any more.
         """
         followed = self._followed.get(session_id)
         if followed is not None:
@@ -101,7 +101,7 @@ class FormPush:
 
     @contextmanager
     def calling(self, stream: ClientStream) -> Generator[dict[str, bool]]:
-        """While a call of the client's is answered. Yields the forms that a person dealt with
+        """Note what happens during a call of the client. Yield the forms that a person dealt with
         meanwhile: by the question's id, whether it was answered.
 
         Claude Code cancels a form that came during a call once the call ends, perhaps unseen: it
@@ -114,7 +114,7 @@ class FormPush:
             self._desk.end_call(call)
 
     async def aclose(self) -> None:
-        """Take back every form. The questions stay open; an answer that was given is passed on."""
+        """Withdraw every form. The questions stay open; an answer on its way is still delivered."""
         self._closed = True
         for followed in self._followed.values():
             followed.close()
@@ -144,14 +144,14 @@ class _Desk:
         self._turns = _Turns()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Work that `FormPush.aclose` waits for."""
+        """Start work that `FormPush.aclose` waits for."""
         task = asyncio.create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.tasks.discard)
         return task
 
     def form(self, question: Question, again: str) -> Form | None:
-        """The form, if there is one for this client and it may be asked that once more."""
+        """Return the form, if this client can show it and may be asked once more."""
         times = self._times_asked.get(question.id, 0)
         if times >= ATTEMPTS:
             return None
@@ -164,7 +164,7 @@ class _Desk:
         self._times_asked[question.id] = ATTEMPTS
 
     def forget(self, question_id: str) -> None:
-        """The question is not open any more."""
+        """Forget a question that is not open any more."""
         self._times_asked.pop(question_id, None)
 
     def begin_call(self, stream: ClientStream) -> _Call:
@@ -181,22 +181,22 @@ class _Desk:
         self._last_call = asyncio.get_running_loop().time()
 
     def note(self, question: Question, *, answered: bool) -> None:
-        """Whoever waits learns what a person did with a form."""
+        """Note for every waiting call what a person did with a form."""
         for call in self._in_flight:
             call.dealt_with[question.id] = answered
 
     def call_that_ended(self) -> int | None:
-        """The number of the call that has ended just now, if one has."""
+        """Return the number of the call that has just ended, if one has."""
         since = asyncio.get_running_loop().time() - self._last_call
         return self._calls if since < SWEPT_WITHIN else None
 
     async def show(self, question: Question, form: Form) -> ElicitResult | None:
-        """What a person did with the form, when its turn came; None if nobody was shown it."""
+        """Show the form in its turn; return what a person did with it, None if nobody saw it."""
         async with self._turns.turn(question.opened_at):
             return await self._elicit(question, form, await self._open_stream())
 
     async def _open_stream(self) -> ClientStream:
-        """A way to the client, as soon as there is one: what is sent without is lost for good."""
+        """Wait for an open stream to the client: without one a form would be lost."""
         while True:
             calls = [each.stream for each in reversed(self._in_flight)]
             for stream in (self._standing, *calls):
@@ -221,7 +221,7 @@ class _Desk:
 
 
 class _Turns:
-    """Lets one in at a time; of those who wait the one who has the right to be first."""
+    """A lock that goes to the waiter with the lowest rank."""
 
     def __init__(self) -> None:
         self._waiting: list[tuple[int, int, asyncio.Future[None]]] = []
@@ -251,9 +251,9 @@ class _Turns:
 
 
 class _Followed:
-    """One session: each question of it that takes an answer is on the client, or waits for that.
+    """One session, whose open questions are on the client or wait for their turn.
 
-    So does one whose CLI has died: who answers it resumes the session.
+    So is a question whose CLI has died: its answer resumes the session.
     """
 
     def __init__(self, desk: _Desk, session_id: str) -> None:
@@ -267,7 +267,7 @@ class _Followed:
         self._closed = False
 
     def touch(self) -> None:
-        """A call was about this session: what was closed unanswered may be shown again."""
+        """Note a call about this session: a form that was closed unanswered may be shown again."""
         self._touched.set()
         self._touched = asyncio.Event()
         self.watch()
@@ -289,18 +289,18 @@ class _Followed:
         return question_id not in self._seen if form is None else not form.is_resting
 
     def moved(self) -> None:
-        """What is on the client is another than before."""
+        """Note that the forms on the client have changed."""
         self._moved.set()
         self._moved = asyncio.Event()
 
     def watch(self) -> None:
-        """See what opens and what closes from now on, if that is not so already."""
+        """Watch the session's questions, unless that is done already."""
         if not self._closed and (self._watching is None or self._watching.done()):
             self._watching = self._desk.spawn(self._watch())
             self._watching.add_done_callback(lambda _: self.moved())
 
     def close(self) -> None:
-        """Take back its forms, and show no more."""
+        """Withdraw its forms, and show no more."""
         self._closed = True
         if self._watching is not None:
             self._watching.cancel()
@@ -352,7 +352,7 @@ def _is_about_questions(batch: Batch) -> bool:
 
 
 class _Asking:
-    """One question as it is put to the client, as often as that may be."""
+    """One question, shown to the client as often as that is allowed."""
 
     def __init__(self, desk: _Desk, session: _Followed, question: Question) -> None:
         self._desk = desk
@@ -371,7 +371,7 @@ class _Asking:
         self._session.moved()
 
     def withdraw(self) -> None:
-        """It is not to be answered here any more."""
+        """Withdraw the form, unless its answer is on its way."""
         self._is_withdrawn = True
         # The answer itself closes the question, with more to be done for it perhaps.
         if not self._is_answering:

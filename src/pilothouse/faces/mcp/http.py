@@ -95,9 +95,9 @@ class _Answer:
 async def open_app(
     server: Server[Any], *, body_limit: int, idle_s: float = IDLE_SECONDS
 ) -> AsyncGenerator[OverHttp]:
-    """The application, and its clients' sessions with it, while the context lasts.
+    """Open the application and its clients' sessions for as long as the context lasts.
 
-    It checks neither host nor origin: whoever stands before it has done so.
+    It checks neither host nor origin: the guard before it does.
     """
     manager = StreamableHTTPSessionManager(
         server,

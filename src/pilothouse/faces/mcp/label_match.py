@@ -1,4 +1,4 @@
-"""Words of a caller's as choices among labels."""
+"""Finds the labels that a caller's words mean."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ __all__ = ["pick_one", "pick_several"]
 
 
 def pick_one(labels: Sequence[str], text: str) -> str:
-    """The label that is meant; other words as they are."""
+    """Return the label that a text means; other words as they are."""
     wanted = text.strip()
     for label in labels:
         if label.strip().casefold() == wanted.casefold():
@@ -17,9 +17,9 @@ def pick_one(labels: Sequence[str], text: str) -> str:
 
 
 def pick_several(labels: Sequence[str], text: str) -> list[str]:
-    """The labels that are meant, in the order they are given, each once; other words as they are.
+    """Return the labels that a text means, in its order, each once; other words as they are.
 
-    A label may have commas of its own: the longest that fits is taken.
+    A label may contain commas: the longest label that fits is taken.
     """
     return list(dict.fromkeys(_pieces(labels, text.strip())))
 

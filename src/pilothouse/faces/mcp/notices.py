@@ -1,4 +1,4 @@
-"""Tells one client what has changed, for as long as it wants to know."""
+"""Notices of changes for one client, for as long as it wants them."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ Tell = Callable[[str], Awaitable[None]]
 
 
 class Notices:
-    """Watches the engine while something is wanted, and tells each change once.
+    """Watches the engine while a client wants notices, and reports each change once.
 
-    A change that comes soon after another one is told with the next. When the engine is gone it
-    rests, so as not to start a server that somebody has stopped; `wake` goes on from where it was.
+    A change that comes soon after another one is reported with the next. When the engine is gone
+    it rests, so as not to start a server that somebody has stopped; `wake` continues from there.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class Notices:
 
     @property
     def count(self) -> int:
-        """How much is wanted."""
+        """Return how many addresses are wanted."""
         return len(self._wanted)
 
     async def want(self, addresses: Mapping[str, str]) -> None:
-        """Tell of these, too, from this moment on: under the names they were asked for by."""
+        """Report changes of these as well from now on, under the names they were asked for by."""
         scope = self._scope()
         more = {asked: each for asked, each in addresses.items() if asked not in self._wanted}
         self._wanted |= more
@@ -74,7 +74,7 @@ class Notices:
             raise
 
     async def forget(self, address: str) -> None:
-        """Tell of this one no more."""
+        """Report changes of this one no more."""
         self._wanted.pop(address, None)
         self._changed.pop(address, None)
         if not self._wanted:
@@ -95,7 +95,7 @@ class Notices:
             self._teller = self._teller or asyncio.create_task(self._telling(), name="notices")
 
     async def aclose(self) -> None:
-        """Tell nothing any more."""
+        """Report nothing any more."""
         self._closed = True
         self._wanted.clear()
         await self._rest()

@@ -42,7 +42,7 @@ _taken: set[str] = set()
 
 
 def identify(env: Mapping[str, str] | None = None) -> str:
-    """The session's id that the CLI gave to its MCP servers, or one for as long as this runs.
+    """Return the session's id that the CLI gave to its MCP servers, or one for this process.
 
     CLIs before 2.1.325 give none.
     """
@@ -54,7 +54,7 @@ def identify(env: Mapping[str, str] | None = None) -> str:
 
 
 def name_asker(cwd: str) -> str:
-    """What people are told of the CLI that asks."""
+    """Return the label of the CLI that asks."""
     return f"claude -p in {cwd}"[:LONGEST_WORD]
 
 
@@ -68,9 +68,9 @@ async def check(
     label: str | None = None,
     progress: Progress | None = None,
 ) -> str:
-    """What the permission tool returns: the CLI's permission result as JSON.
+    """Ask for a decision and return the CLI's permission result as JSON.
 
-    It returns when somebody has decided. Who cancels it withdraws the question.
+    It returns when somebody has decided. Cancelling it withdraws the question.
     """
     try:
         request = _read(arguments, meta, identity, cwd, label)
@@ -168,7 +168,7 @@ class _Asking:
         self.state: Literal["asking", "waiting", "reconnecting"] = "asking"
 
     async def response(self) -> JsonObject:
-        """The permission result. No error of ours comes out of it, and no silent yes."""
+        """Return the permission result; an error is a denial."""
         try:
             return await self._decided()
         except PilothouseError as error:
@@ -238,7 +238,7 @@ class _Asking:
 
 
 def beside(session_id: str) -> str:
-    """An id for the CLI beside that session, the same one for as long as this process runs."""
+    """Return an id for the CLI beside that session, the same one while this process runs."""
     return str(uuid5(NAMESPACE_OID, f"{session_id} {os.getpid()}"))
 
 
@@ -255,7 +255,7 @@ _DOING: Final = {
 
 
 async def _report(progress: Progress, asking: _Asking) -> None:
-    """Often enough that no client thinks the call was forgotten."""
+    """Report progress often enough that no client gives the call up."""
     done = 0
     # Who has closed its stream is about to cancel the call as well.
     with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):

@@ -1,4 +1,4 @@
-"""What went wrong, as a model reads it: what it is, and what to do next."""
+"""Errors as a model reads them: what is wrong, and what to do next."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _NEXT: Final[tuple[tuple[type[PilothouseError], str], ...]] = (
 
 
 def told(error: PilothouseError) -> str:
-    """The text of a tool error."""
+    """Return the text of a tool error."""
     text = str(error).strip() or type(error).__name__
     if wants_sign_in(text):
         return f"{text}\n{SIGN_IN}"
@@ -71,11 +71,11 @@ def told(error: PilothouseError) -> str:
 
 
 def lacking(lack: str) -> str:
-    """The text of a tool error where there is no CLI to run a session on."""
+    """Return the text of a tool error for a machine that cannot run sessions."""
     return f"no session can run here: {lack}"
 
 
 def wants_sign_in(text: str | None) -> bool:
-    """Whether this is what a CLI says that is not signed in."""
+    """Return whether this is the message of a CLI that is not signed in."""
     lowered = (text or "").lower()
     return any(each in lowered for each in _SIGNED_OUT)

@@ -1,6 +1,6 @@
 """What a client's model reads of this face: instructions, and prompts for the usual flows.
 
-Both say who answers what sessions ask: where only a person may, no model is told to try.
+Both say who answers questions: where only a person may, no model is asked to try.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ _BY_NAME: Final = {each.name: each for each in PROMPTS}
 
 
 def instructions(answers: Answers) -> str:
-    """What a client's model is told of this server at the beginning."""
+    """Return the instructions for a client's model."""
     return INSTRUCTIONS.format(WHO[answers])
 
 

@@ -64,7 +64,7 @@ def create_server(
     permission_check_only: bool = False,
     default_cwd: str | None = None,
 ) -> Server[Any]:
-    """A server for any number of clients; `default_cwd` is where sessions work by default."""
+    """Return a server for any number of clients; sessions work in `default_cwd` by default."""
     face = _Face(tool_handlers, handle, default_cwd, tools=not permission_check_only)
     if permission_check_only:
         return _Server(
@@ -94,7 +94,7 @@ def create_server(
 
 
 class _Server(Server[Any]):
-    """Says of itself that its resources change, and nothing else does."""
+    """A server that declares changing resources, and nothing else that changes."""
 
     def create_initialization_options(
         self,
@@ -154,7 +154,7 @@ class _Call:
             await self._session.report_progress(self._told, total, writable(message))
 
     def failed(self, why: str) -> Outcome:
-        """A tool error that says what was done before, so that nobody does it again."""
+        """Return a tool error that says what was done before, so that nobody does it again."""
         act = self.act
         done = "" if act is None else DONE.get(act.tool, "Session {}: ").format(act.session_id)
         return Outcome(structured={}, text=f"{done}{why}", is_error=True)
@@ -188,14 +188,14 @@ class _Face:
     async def list_tools(
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListToolsResult:
-        """The tools this client has a use for."""
+        """Return the tools that this client can use."""
         # The permission tool has to run beside the CLI that asks.
         is_cli = _name(ctx) == CLAUDE_CODE and self._cwd is not None
         told = listed(permission_check=is_cli or not self._tools, tools=self._tools)
         return types.ListToolsResult(tools=[types.Tool.model_validate(each) for each in told])
 
     async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> Result:
-        """Do what a tool says. Whatever goes wrong with that is told as its result."""
+        """Call a tool. An error becomes its result."""
         call = _Call(ctx, self._cwd, self._own_sessions)
         if params.name == PERMISSION_CHECK["name"]:
             return await self._check_permission(ctx, params, call)
@@ -243,7 +243,7 @@ class _Face:
             return _result(await self._while_asked(_Asked(push, dealt_with), done, call))
 
     async def _alone(self, params: types.CallToolRequestParams, call: _Call) -> Outcome:
-        """Of a client that shows no forms."""
+        """Call a tool for a client that shows no forms."""
         done = await self._begin(params, call)
         return done if isinstance(done, Outcome) else await self._tool_handlers.finish(done, call)
 
@@ -268,7 +268,7 @@ class _Face:
         return outcome
 
     def _form_push(self, ctx: Context) -> FormPush | None:
-        """The forms of this connection, which end with it; None: the client shows none."""
+        """Return the forms of this connection, which end with it; None: the client shows none."""
         if not can_elicit(ctx.session):
             return None
         connection = connection_of(ctx)
@@ -352,7 +352,7 @@ class _Face:
 
 
 class _Asked:
-    """What the person before a client is asked while one call waits."""
+    """The forms that a person sees while one call waits."""
 
     def __init__(self, push: FormPush, dealt_with: Mapping[str, bool]) -> None:
         self._push = push
@@ -370,7 +370,7 @@ class _Asked:
     async def settle(
         self, session_id: str, questions: Sequence[Question], within: float, call: _Call
     ) -> bool:
-        """Wait until nobody has one of these before them; whether somebody dealt with one."""
+        """Wait until nobody has a form of these; return whether somebody dealt with one."""
         new = {each.id for each in questions} - self._seen
         self._seen |= new
         if new:
@@ -381,7 +381,7 @@ class _Asked:
 
 
 def _stream_to(ctx: Context, call: types.RequestId | None = None) -> ClientStream:
-    """The way to a client beside its calls, or along with one."""
+    """Return the stream to a client beside its calls, or with the answer of one."""
     scope: Mapping[str, Any] = getattr(ctx.request, "scope", {})
     reaches = scope.get(REACHES)
     if reaches is None:
@@ -393,7 +393,7 @@ def _stream_to(ctx: Context, call: types.RequestId | None = None) -> ClientStrea
 def _requests(
     ctx: Context, this: Round, questions: Sequence[Question]
 ) -> types.InputRequiredResult | None:
-    """What the client is to ask a person, if there is something, and it may be asked."""
+    """Return what the client is to ask a person, if there is something and it may be asked."""
     if not this.may_ask or not can_elicit(ctx.session):
         return None
     requests = required(questions, this.noted, pages=can_open_pages(ctx.session))
@@ -404,7 +404,7 @@ def _requests(
 
 
 def _open_questions(act: Act) -> Sequence[Question]:
-    """What the session asks now, if the call waits and somebody could answer it meanwhile."""
+    """Return the session's questions, if the call waits and somebody could answer meanwhile."""
     return act.status.questions if act.wait_s and act.status is not None else ()
 
 

@@ -1,4 +1,4 @@
-"""Waits until something happens in a session that its caller has to know, and tells how it goes."""
+"""Waits for the next event of a session that its caller must know, and reports progress."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def _matters(batch: Batch) -> bool:
 
 @asynccontextmanager
 async def telling(progress: Progress, total: float, doing: str) -> AsyncGenerator[None]:
-    """Tell this at once, and now and then as long as it lasts."""
+    """Report this at once, and again from time to time while the context lasts."""
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_Telling(progress, total, doing).run)
         yield
@@ -149,7 +149,7 @@ async def telling(progress: Progress, total: float, doing: str) -> AsyncGenerato
 
 
 class _Telling:
-    """Tells the caller how it goes: at once, at every change, and now and then."""
+    """Reports progress to the caller: at once, at every change, and from time to time."""
 
     def __init__(self, progress: Progress, total: float, doing: str) -> None:
         self._progress = progress
@@ -182,7 +182,7 @@ def _doing(status: Status) -> str:
 
 
 def _latest(batch: Batch) -> str:
-    """The last line of text the model has said among these events."""
+    """Return the last line of the model's text among these events."""
     said = [line for event in batch.events if event.kind == "cli" for line in _lines(event)]
     return said[-1][:LINE] if said else ""
 
@@ -197,7 +197,7 @@ class _Message(Struct, frozen=True):
 
 
 class _Line(Struct, frozen=True):
-    """As much of a line of the CLI's as is wanted here."""
+    """The part of a CLI's line that is needed here."""
 
     type: str = ""
     message: _Message = _Message()

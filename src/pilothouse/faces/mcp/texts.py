@@ -1,4 +1,4 @@
-"""Words of somebody else's in a text of ours: cut, kept to a line, set off; and plain values."""
+"""Foreign words in our texts: cut, kept to one line, set off; and plain values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 def bounded(text: str, longest: int, rest: str) -> str:
-    """The beginning of a text; the rest of it is at an address."""
+    """Return the beginning of a text; the rest of it is at an address."""
     if len(text) <= longest:
         return text
     left = len(text) - longest
@@ -21,27 +21,27 @@ def bounded(text: str, longest: int, rest: str) -> str:
 
 
 def quoted(text: str) -> str:
-    """A text set off line by line, so that no line of it can pass for one of ours."""
+    """Set a text off line by line, so that no line of it can pass for one of ours."""
     return "\n".join(f"> {line}".rstrip() for line in text.splitlines() or [""])
 
 
 def line_of(text: str) -> str:
-    """A text as one line."""
+    """Return a text as one line."""
     return " ".join(text.split())
 
 
 def time_of(at: int) -> str:
-    """Milliseconds since the epoch, as JSON has times."""
+    """Return a time in milliseconds since the epoch as an ISO 8601 string."""
     return datetime.fromtimestamp(at / 1000, UTC).isoformat(timespec="seconds")
 
 
 def members_of(value: Any) -> dict[str, Any]:
-    """The members of what should be an object."""
+    """Return the members of what should be an object."""
     return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def list_of(value: Any) -> list[Any]:
-    """The elements of what should be a list."""
+    """Return the elements of what should be a list."""
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 

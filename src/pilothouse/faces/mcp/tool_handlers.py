@@ -59,7 +59,7 @@ INTERRUPTING_S: Final = 5.0
 
 
 class CallContext(Protocol):
-    """What one call offers."""
+    """What the handlers need to know of one call."""
 
     @property
     def name(self) -> str:
@@ -82,12 +82,12 @@ class CallContext(Protocol):
         ...
 
     async def progress(self, done: float, total: float | None, message: str) -> None:
-        """Tell the caller how it goes."""
+        """Report progress to the caller."""
         ...
 
 
 class Act(Struct, frozen=True, kw_only=True):
-    """What was done, and what is left to tell of it."""
+    """What a call has done, and what its result needs."""
 
     tool: str
     session_id: str
@@ -110,7 +110,7 @@ class Act(Struct, frozen=True, kw_only=True):
 
 
 class Outcome(Struct, frozen=True, kw_only=True):
-    """What a call comes to."""
+    """The result of a call."""
 
     structured: JsonObject
     text: str
@@ -121,7 +121,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 class ToolHandlers:
-    """Does what the tools say."""
+    """The handlers of the six tools."""
 
     def __init__(self, handle: EngineHandle, *, answers: Answers) -> None:
         self._handle = handle
@@ -129,7 +129,7 @@ class ToolHandlers:
         """What this process was told; the engine may be stricter."""
 
     async def who_answers(self) -> Answers:
-        """Who may approve: a person alone, if this process's setting says so or the engine's."""
+        """Return who may approve: only a person, if this process or the engine is set so."""
         if self.answers == "person":
             return "person"
         told = (await self._handle.ask(lambda engine: engine.settings())).get("mcp_answers")
@@ -145,7 +145,7 @@ class ToolHandlers:
     async def begin(
         self, name: str, arguments: Mapping[str, Any], caller: CallContext
     ) -> Act | Outcome:
-        """Do it, once."""
+        """Perform the call, once."""
         try:
             return await self._begin(read(name, arguments), caller)
         except PilothouseError as error:
@@ -164,7 +164,7 @@ class ToolHandlers:
     async def finish(
         self, act: Act, caller: CallContext, *, closed: Collection[str] = ()
     ) -> Outcome:
-        """Wait as long as the caller wants to, and tell what has become of it.
+        """Wait as long as the caller wants, and return the result.
 
         `closed` are questions whose form a person has closed: the outcome says that this is no
         answer.
@@ -211,7 +211,7 @@ class ToolHandlers:
         return _outcome(written(status, told, answered_by=by), status)
 
     async def _wait(self, act: Act, caller: CallContext) -> Act:
-        """The act with the session as it is after the wait."""
+        """Wait, and return the act with the session as it is then."""
         ends = time.monotonic() + act.wait_s
         while True:
             assert act.status is not None
@@ -227,7 +227,7 @@ class ToolHandlers:
         return act if act.status is not None else replace(act, status=await self._seen(act))
 
     async def _seen(self, act: Act) -> Status:
-        """The session with as much of its output as is told of it."""
+        """Return the session with the output that the result needs."""
         if _is_full(act):
             return await self._status(act.session_id, act.output_lines, act.cursor)
         return await self._status(act.session_id)
@@ -245,7 +245,7 @@ class ToolHandlers:
         )
 
     async def _on_disk(self, session_id: str, error: UnknownSession) -> Outcome:
-        """A session that no engine has touched: its transcript is there, nothing runs."""
+        """Return the result for a session that has a transcript and was never run by an engine."""
         found = await self._handle.ask(lambda engine: engine.list(limit=MOST_SESSIONS))
         listed = next((each for each in found.sessions if each.session_id == session_id), None)
         if listed is None:
@@ -274,7 +274,7 @@ class ToolHandlers:
         return replace(act, approver=approver)
 
     async def _ready(self) -> int:
-        """The journal's cursor, once it is clear that there is a CLI to run sessions on."""
+        """Check that there is a CLI to run sessions on; return the journal's cursor."""
         health = await self._handle.ask(lambda engine: engine.health())
         if health.lack is not None:
             raise Refused(problems.lacking(health.lack))
@@ -410,7 +410,7 @@ def _act(tool: str, session_id: str, cursor: int, wait_s: float, told: Told | No
 
 
 def _is_full(act: Act) -> bool:
-    """Whether all there is to know is told."""
+    """Return whether the result has everything there is to know."""
     return act.tool == "claude_status" or act.wait_s > 0
 
 
@@ -472,4 +472,4 @@ def _directory(given: Any, caller: CallContext, *, required: bool = False) -> st
 
 
 async def _nobody(done: float, total: float | None, message: str) -> None:
-    """Nobody is told."""
+    """Report nothing."""
