@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["start"]
 
 START_DEADLINE: Final = 20.0
+SCRIPT: Final = Path(__file__).with_name("detached.py")
 
 
 def start(
@@ -85,9 +86,8 @@ def _detach(
     hold: Sequence[int],
 ) -> int:
     folders = _import_folders()
-    script = str(Path(__file__).with_name("detached.py"))
     held = ",".join(map(str, hold))
-    boot = [sys.executable, "-I", script, held, str(len(folders)), *folders, *words]
+    boot = [sys.executable, "-I", str(SCRIPT), held, str(len(folders)), *folders, *words]
     with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "wb") as out:
         registry.lock(out.fileno())
         done = subprocess.run(

@@ -12,7 +12,7 @@ import random
 import signal
 import socket
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pilothouse.relay import registry
@@ -20,6 +20,7 @@ from pilothouse.relay.registry import Found
 from pilothouse_sim.clis import RealCLI, SimulatedCLI
 from tests.support.waiting import DEADLINE
 
+SERVE = ("-P", "-m", "pilothouse", "serve")
 MARK = "PILOTHOUSE_TEST_MARK"
 ONES_OWN_PORTS = (20000, 32000)
 """Below those the system gives to clients: one that knocks on a dead port could get it itself."""
@@ -38,8 +39,10 @@ def with_cli(cli: RealCLI | SimulatedCLI, program: Path | None = None) -> dict[s
 class KillableServer:
     """The only process the test kills is the one that this started last."""
 
-    def __init__(self, folder: Path, **env: str) -> None:
+    def __init__(self, folder: Path, *, words: Sequence[str] = SERVE, **env: str) -> None:
+        """`words` are what Python is started with."""
         self.folder = folder
+        self._words = words
         self.port = _free_port()
         self.generation = 0
         self.env = {
@@ -83,7 +86,7 @@ class KillableServer:
         self._struck = False
         with (self.folder / f"stderr-{self.generation}").open("wb") as stderr:
             self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-P", "-m", "pilothouse", "serve"),
+                *(sys.executable, *self._words),
                 env={**self.env, MARK: self.mark(self.generation)},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,

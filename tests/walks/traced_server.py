@@ -1,0 +1,1 @@
+"""`python traced_server.py FOLDER`: `pilothouse serve`, traced, with traced relays."""
