@@ -243,22 +243,22 @@ def sink_frames(count: int) -> None:
     from websockets.exceptions import ConnectionClosed
     from websockets.sync.server import ServerConnection, serve
 
-    from pilothouse.relay import framing
-    from pilothouse.relay.framing import Frame, Kind
+    from pilothouse.relay import door_frames
+    from pilothouse.relay.door_frames import Frame, FrameKind
 
     def take(connection: ServerConnection) -> None:
         message = connection.recv()
         assert isinstance(message, bytes)
-        hello = framing.unpack(framing.Hello, framing.decode(message).payload)
-        welcome = framing.pack(framing.Welcome(0))
-        connection.send(framing.encode(Frame(Kind.WELCOME, 0, 0, welcome)))
+        hello = door_frames.unpack(door_frames.RelayHello, door_frames.decode(message).payload)
+        welcome = door_frames.pack(door_frames.RelayWelcome(0))
+        connection.send(door_frames.encode(Frame(FrameKind.WELCOME, 0, 0, welcome)))
         print("first" if count else json.dumps(hello._asdict()), flush=True)
         with suppress(ConnectionClosed):
             while True:
                 message = connection.recv()
                 assert isinstance(message, bytes)
-                last = framing.decode(message).last
-                connection.send(framing.encode(Frame(Kind.ACK, 0, last)))
+                last = door_frames.decode(message).last
+                connection.send(door_frames.encode(Frame(FrameKind.ACK, 0, last)))
                 if last == count:
                     print("last", flush=True)
 

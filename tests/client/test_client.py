@@ -595,7 +595,7 @@ class Kept:
     def __init__(self) -> None:
         self.got: list[Any] = []
 
-    def received(self, events: Any, kinds: set[type[Any]]) -> None:
+    def received(self, events: Any, kinds: set[type[Any]], lines: Any = None) -> None:
         assert kinds == {type(event) for event in events}
         self.got += events
 

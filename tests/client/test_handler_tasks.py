@@ -68,7 +68,7 @@ class House:
         self.heard: list[str] = []
         self._handler = handler
         listener = Listener(
-            lambda events, _: self.heard.extend(map(_id_of, events)), str, lambda _: None
+            lambda events, *_: self.heard.extend(map(_id_of, events)), str, lambda _: None
         )
         self.channel = Channel(self.wire, listener, self._answer)
 

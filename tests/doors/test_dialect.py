@@ -103,7 +103,7 @@ async def test_what_is_said_again_after_a_reconnect_is_received_once(tmp_path: P
     async with started(tmp_path) as (cli, hearer):
         lost: list[str] = []
         reconnects: list[int] = []
-        cli.lost_lines = lost.append
+        cli.lost_lines = lambda because, lines=None: lost.append(because)
         cli.reconnected = lambda: reconnects.append(1)
         first = DiallingPeer(cli)
         await first.say(said("a"), said("b"))
@@ -119,7 +119,7 @@ async def test_what_is_said_again_after_a_reconnect_is_received_once(tmp_path: P
 async def test_a_build_that_repeats_nothing_is_found_out_by_its_first_line(tmp_path: Path) -> None:
     async with started(tmp_path) as (cli, hearer):
         lost: list[str] = []
-        cli.lost_lines = lost.append
+        cli.lost_lines = lambda because, lines=None: lost.append(because)
         first = DiallingPeer(cli)
         await first.say(said("a"))
         await first.leave()
@@ -136,7 +136,7 @@ async def test_a_loss_is_told_even_if_nothing_follows_it(
     monkeypatch.setattr(dialect, "REPEAT_DEADLINE", 0.01)
     async with started(tmp_path) as (cli, _):
         lost: asyncio.Queue[str] = asyncio.Queue()
-        cli.lost_lines = lost.put_nowait
+        cli.lost_lines = lambda because, lines=None: lost.put_nowait(because)
         caller = DiallingPeer(cli, x_last_request_id="never-came")
         async with asyncio.timeout(DEADLINE):
             assert "gone" in await lost.get()
@@ -289,7 +289,7 @@ async def test_a_line_without_end_is_dropped_alone_and_told_of(
     monkeypatch.setattr(dialect_lines, "LONGEST_LINE", 60)
     async with started(tmp_path) as (cli, hearer):
         lost: list[str] = []
-        cli.lost_lines = lost.append
+        cli.lost_lines = lambda because, lines=None: lost.append(because)
         caller = DiallingPeer(cli)
         await caller.say(said("a"))
         await caller.say_parts("x" * 50, "x" * 50, "x" * 50 + "\n" + json.dumps(said("b"))[:9])
@@ -303,7 +303,7 @@ async def test_a_line_without_end_is_dropped_alone_and_told_of(
 async def test_a_cli_that_sends_more_than_a_line_at_once_is_ended(tmp_path: Path) -> None:
     async with started(tmp_path) as (cli, hearer):
         lost: list[str] = []
-        cli.lost_lines = lost.append
+        cli.lost_lines = lambda because, lines=None: lost.append(because)
         await told(tmp_path)
         caller = DiallingPeer(cli)
         await caller.leave(1009)

@@ -21,8 +21,8 @@ from pilothouse.doors.listening import LONGEST_MESSAGE, listen
 from pilothouse.doors.sockets import Socket
 from pilothouse.doors.tokens import Keyring
 from pilothouse.errors import ServerError
-from pilothouse.relay import framing
-from pilothouse.relay.framing import Frame, Kind
+from pilothouse.relay import door_frames
+from pilothouse.relay.door_frames import Frame, FrameKind
 from pilothouse.relay.refusals import HEADER, Refusal
 from pilothouse.transport.base import LONGEST_LINE
 from tests.support.waiting import DEADLINE
@@ -92,7 +92,7 @@ async def test_one_that_is_refused_hears_the_code(tmp_path: Path) -> None:
 
 
 async def test_a_line_may_be_very_long(tmp_path: Path) -> None:
-    frame = framing.encode(Frame(Kind.LINES, 1, 0, b"x" * LONGEST_LINE + b"\n"))
+    frame = door_frames.encode(Frame(FrameKind.LINES, 1, 0, b"x" * LONGEST_LINE + b"\n"))
     async with listen(doors(), tmp_path / "door"), connect(str(tmp_path / "door")) as link:
         await link.send(frame)
         assert await link.recv() == frame

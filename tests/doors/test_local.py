@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pilothouse.doors.local import LocalRelays
-from pilothouse.relay import deaths, ending, registry
+from pilothouse.relay import deaths, registry
 from pilothouse.transport import SpawnFailed
 from tests.support.doors.ledger import Disk
 from tests.support.doors.server import KEYRING, RUN, SESSION, DoorServer
@@ -169,7 +169,7 @@ async def test_a_number_that_was_used_again_is_no_relay(near: Near) -> None:
     folder = near.folder / RUN
     folder.mkdir(parents=True)
     ours = os.getpid()
-    registry.record(folder, registry.Found(SESSION, RUN, ours, 1, None, None))
+    registry.record(folder, registry.RunningRelay(SESSION, RUN, ours, 1, None, None))
     assert near.relays.find(RUN) is None
     near.relays.watch(RUN, near.told.put_nowait)
     assert await near.reason() == "its relay has ended"
@@ -286,7 +286,7 @@ async def test_a_relay_that_does_not_even_hear_that_it_is_to_end_is_killed_with_
     if not with_pidfd:
         monkeypatch.delattr(os, "pidfd_open")
         monkeypatch.setattr(deaths, "LOOK_AGAIN", 0.01)
-    monkeypatch.setattr(ending, "GRACE", 0.05)
+    monkeypatch.setattr(deaths, "GRACE", 0.05)
     house = DoorServer(Disk())
     async with house.at(near.path):
         pid = await near.start()
@@ -314,5 +314,5 @@ async def test_what_has_not_ended_is_killed_when_nobody_can_wait_for_it(near: Ne
 async def test_another_process_of_that_number_is_not_ended(near: Near) -> None:
     folder = near.folder / RUN
     folder.mkdir(parents=True)
-    registry.record(folder, registry.Found(SESSION, RUN, os.getpid(), 1, None, None))
+    registry.record(folder, registry.RunningRelay(SESSION, RUN, os.getpid(), 1, None, None))
     assert not near.relays.end(RUN)

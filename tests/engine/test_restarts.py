@@ -13,12 +13,12 @@ from websockets.asyncio.client import unix_connect
 
 from pilothouse.api.answers import Allow, Deny
 from pilothouse.api.requests import Say
-from pilothouse.doors import local, relays
+from pilothouse.doors import local, relay_transport
 from pilothouse.doors.tokens import Keyring
 from pilothouse.errors import SessionTaken
-from pilothouse.relay import ending, framing
+from pilothouse.relay import deaths, door_frames
 from pilothouse.relay.addresses import reachable
-from pilothouse.relay.framing import Frame, Kind
+from pilothouse.relay.door_frames import Frame, FrameKind
 from pilothouse.relay.refusals import Refusal
 from pilothouse.relay.registry import started_at
 from pilothouse.server.engines import KEY_NAME, SOCKET_NAME
@@ -232,9 +232,9 @@ async def test_a_cli_that_cannot_be_taken_up_says_why(relayed: OpenEngine) -> No
 async def test_a_relay_that_hangs_is_ended_with_its_cli_and_one_cli_goes_on(
     relayed: OpenEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ending, "GRACE", 0.1)
-    monkeypatch.setattr(relays, "TERM_GRACE", 0.1)
-    monkeypatch.setattr(relays, "KILL_GRACE", 0.1)
+    monkeypatch.setattr(deaths, "GRACE", 0.1)
+    monkeypatch.setattr(relay_transport, "TERM_GRACE", 0.1)
+    monkeypatch.setattr(relay_transport, "KILL_GRACE", 0.1)
     it = await relayed(SLOW, branches=[on("more", reply("Two."))])
     session_id = await it.start()
     await it.cli.reached("middle")
@@ -258,8 +258,8 @@ async def test_a_relay_that_hangs_is_ended_with_its_cli_and_one_cli_goes_on(
 async def test_no_cli_is_started_while_a_relay_that_was_given_up_lives(
     relayed: OpenEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(relays, "TERM_GRACE", 0.1)
-    monkeypatch.setattr(relays, "KILL_GRACE", 0.1)
+    monkeypatch.setattr(relay_transport, "TERM_GRACE", 0.1)
+    monkeypatch.setattr(relay_transport, "KILL_GRACE", 0.1)
     it = await relayed("One.", branches=[on("more", reply("Two."))])
     session_id = await it.done()
     [relay] = it.relays()
@@ -298,14 +298,14 @@ async def test_nonsense_of_one_relay_is_nobody_elses_trouble(relayed: OpenEngine
     token = Keyring.open(state / KEY_NAME).issue(session_id, relay.run)
     for nonsense in ({"first": 2**70}, {"written": 2**63}, {"pid": 2**70}):
         told = {"session_id": session_id, "run": relay.run, "first": 1, "written": 0, **nonsense}
-        frame = Frame(Kind.HELLO, 1, 0, json.dumps(told).encode())
+        frame = Frame(FrameKind.HELLO, 1, 0, json.dumps(told).encode())
         with reachable(str(state / SOCKET_NAME)) as path:
             async with unix_connect(
                 path,
                 f"ws://localhost/relay/{session_id}",
                 additional_headers={"Authorization": f"Bearer {token}"},
             ) as link:
-                await link.send(framing.encode(frame))
+                await link.send(door_frames.encode(frame))
                 async with asyncio.timeout(DEADLINE):
                     await link.wait_closed()
                 assert link.close_code == Refusal.FRAME_REFUSED

@@ -26,12 +26,12 @@ from pilothouse.journal.contract import (
     TakenRow,
 )
 from pilothouse.journal.sqlite import SqliteJournal
-from pilothouse.relay.framing import Kind
+from pilothouse.relay.door_frames import FrameKind
 from tests.support.journal.drafts import drafts, keep, question, seqs
 
 
 def sending(number: int, ref: str = "", run: str = "run", session_id: str = "one") -> SendingRow:
-    return SendingRow(session_id, run, number, Kind.LINES, ref, b"line %d\n" % number)
+    return SendingRow(session_id, run, number, FrameKind.LINES, ref, b"line %d\n" % number)
 
 
 async def kept(journal: SqliteJournal, **changes: object) -> None:
@@ -121,7 +121,7 @@ async def test_bodies_that_were_taken_are_gone_and_their_refs_stay(
 
 
 async def test_an_empty_body_is_kept_until_it_is_taken(either: SqliteJournal) -> None:
-    order = sending(1)._replace(kind=Kind.ORDER, body=b"")
+    order = sending(1)._replace(kind=FrameKind.ORDER, body=b"")
     await kept(either, sending=[order])
     assert (await either.run("run")).untaken == (order,)
     await kept(either, taken=[TakenRow("run", 1)])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.relay.framing import Frame, Kind
+from pilothouse.relay.door_frames import Frame, FrameKind
 from pilothouse.relay.refusals import HEADER, PERMANENT, Refusal
 from tests.support.certificates import certificate as self_signed
 from tests.support.relay.door import RelayDoor
@@ -241,13 +241,13 @@ async def refused(door: RelayDoor, running: RunningRelay, frame: Frame) -> None:
 @pytest.mark.parametrize(
     "frame",
     [
-        Frame(Kind.LINES, 2, 0, b"the second without the first\n"),
-        Frame(Kind.ORDER, 5, 0, b'{"do": "kill"}'),
-        Frame(Kind.ORDER, 1, 0, b"no order"),
-        Frame(Kind.LINES, 1, 0, b"no newline"),
-        Frame(Kind.ACK, 0, 1),
-        Frame(Kind.HELLO, 0, 0, b"{}"),
-        Frame(Kind.WELCOME, 0, 0, b'{"committed": 0}'),
+        Frame(FrameKind.LINES, 2, 0, b"the second without the first\n"),
+        Frame(FrameKind.ORDER, 5, 0, b'{"do": "kill"}'),
+        Frame(FrameKind.ORDER, 1, 0, b"no order"),
+        Frame(FrameKind.LINES, 1, 0, b"no newline"),
+        Frame(FrameKind.ACK, 0, 1),
+        Frame(FrameKind.HELLO, 0, 0, b"{}"),
+        Frame(FrameKind.WELCOME, 0, 0, b'{"committed": 0}'),
     ],
 )
 async def test_a_frame_out_of_order_is_refused_and_the_connection_made_anew(

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pilothouse.relay import deaths, registry
-from pilothouse.relay.deaths import Watch, guard_of, last_words, lives
-from pilothouse.relay.registry import Found
+from pilothouse.relay.deaths import RelayWatch, guard_of, last_words, lives
+from pilothouse.relay.registry import RunningRelay
 from tests.support.waiting import DEADLINE
 
 
@@ -25,10 +25,10 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     process.communicate()
 
 
-def found(process: subprocess.Popen[bytes]) -> Found:
+def found(process: subprocess.Popen[bytes]) -> RunningRelay:
     started = registry.started_at(process.pid)
     assert started is not None
-    return Found("s", "r", process.pid, started, None, None)
+    return RunningRelay("s", "r", process.pid, started, None, None)
 
 
 async def told(gone: asyncio.Event) -> None:
@@ -47,7 +47,7 @@ def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 async def test_the_end_is_told(sleeper: subprocess.Popen[bytes]) -> None:
     gone = asyncio.Event()
     relay = found(sleeper)
-    Watch(relay, gone.set)
+    RelayWatch(relay, gone.set)
     assert lives(relay)
     sleeper.kill()
     await told(gone)
@@ -60,7 +60,7 @@ async def test_another_process_with_its_number_is_not_the_relay(
 ) -> None:
     gone = asyncio.Event()
     relay = found(sleeper)
-    Watch(relay._replace(started=relay.started - 1), gone.set)
+    RelayWatch(relay._replace(started=relay.started - 1), gone.set)
     assert not gone.is_set()
     await told(gone)
 
@@ -71,9 +71,9 @@ async def test_a_watch_that_was_ended_tells_nothing_and_holds_nothing(
 ) -> None:
     before = os.listdir("/proc/self/fd")  # noqa: PTH208
     ended, other = asyncio.Event(), asyncio.Event()
-    Watch(found(sleeper), ended.set).end()
+    RelayWatch(found(sleeper), ended.set).end()
     assert os.listdir("/proc/self/fd") == before  # noqa: PTH208
-    Watch(found(sleeper), other.set)
+    RelayWatch(found(sleeper), other.set)
     sleeper.kill()
     await told(other)
     assert not ended.is_set()
@@ -82,15 +82,15 @@ async def test_a_watch_that_was_ended_tells_nothing_and_holds_nothing(
 
 @pytest.mark.usefixtures("system")
 async def test_a_relay_that_is_starting_is_waited_for(sleeper: subprocess.Popen[bytes]) -> None:
-    gone, looked = asyncio.Event(), list[Found | None]()
+    gone, looked = asyncio.Event(), list[RunningRelay | None]()
 
-    def starts() -> Found | None:
+    def starts() -> RunningRelay | None:
         looked.append(found(sleeper) if looked else None)
         if looked[-1]:
             sleeper.kill()
         return looked[-1]
 
-    Watch(None, gone.set, starts)
+    RelayWatch(None, gone.set, starts)
     await told(gone)
     assert len(looked) == 2
 
@@ -107,7 +107,7 @@ async def test_the_guard_of_a_killed_relay_is_waited_for(
         asked.set()
         return guard_of(tmp_path)
 
-    Watch(ended, gone.set, guard=guard)
+    RelayWatch(ended, gone.set, guard=guard)
     await told(asked)
     assert not gone.is_set()
     sleeper.kill()
@@ -120,7 +120,7 @@ async def test_a_guard_that_stays_is_not_waited_for_without_end(
     monkeypatch.setattr(deaths, "GUARD_GRACE", 0.01)
     gone = asyncio.Event()
     ended = found(sleeper)._replace(started=1)
-    Watch(ended, gone.set, guard=lambda: sleeper.pid)
+    RelayWatch(ended, gone.set, guard=lambda: sleeper.pid)
     await told(gone)
     assert sleeper.poll() is None
 
@@ -136,7 +136,7 @@ async def test_a_relay_that_never_comes_is_gone_in_the_end(monkeypatch: pytest.M
     monkeypatch.setattr(deaths, "STARTS_WITHIN", 0.0)
     for starts in (None, lambda: None):
         gone = asyncio.Event()
-        Watch(None, gone.set, starts)
+        RelayWatch(None, gone.set, starts)
         assert not gone.is_set()
         await told(gone)
 

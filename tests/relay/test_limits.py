@@ -7,7 +7,7 @@ import os
 from contextlib import suppress
 from pathlib import Path
 
-from pilothouse.relay import leaving, registry
+from pilothouse.relay import leftovers, registry
 from pilothouse.transport.base import LONGEST_LINE
 from tests.support.relay.door import RelayDoor
 from tests.support.relay.relays import RunningRelay, python, relay
@@ -131,7 +131,7 @@ async def test_a_full_spool_does_not_outlast_the_last_will(tmp_path: Path) -> No
         assert await running.result() == 1
         assert "the spool is full" in running.said()
     assert not (running.spool / registry.NAME).exists()
-    left = (running.spool / leaving.LINES).read_bytes().splitlines()
+    left = (running.spool / leftovers.LINES).read_bytes().splitlines()
     # The last one was cut off when the CLI was ended.
     assert left[:-1] == expected(len(left) - 1)
     assert len(left) > 1000

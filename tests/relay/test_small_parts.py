@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.relay import framing, registry, tokens
+from pilothouse.relay import door_frames, registry, tokens
 from pilothouse.relay.addresses import BadAddress, parse, reachable
-from pilothouse.relay.framing import Frame, FrameError, Hello, Kind
+from pilothouse.relay.door_frames import Frame, FrameError, FrameKind, RelayHello
 from pilothouse.relay.main import main
 from pilothouse.relay.timers import Timers
 
@@ -190,46 +190,46 @@ def test_a_timer_may_cancel_another_that_is_due() -> None:
 
 
 @given(
-    kind=st.sampled_from(Kind),
+    kind=st.sampled_from(FrameKind),
     number=st.integers(0, 2**64 - 1),
     acknowledged=st.integers(0, 2**64 - 1),
     payload=st.binary(),
 )
 def test_a_frame_survives_the_wire(
-    kind: Kind, number: int, acknowledged: int, payload: bytes
+    kind: FrameKind, number: int, acknowledged: int, payload: bytes
 ) -> None:
     frame = Frame(kind, number, acknowledged, payload)
-    assert framing.decode(framing.encode(frame)) == frame
+    assert door_frames.decode(door_frames.encode(frame)) == frame
 
 
 @pytest.mark.parametrize("message", [b"", b"\x03short", bytes(17), b"\xff" * 30])
 def test_what_is_no_frame_is_refused(message: bytes) -> None:
     with pytest.raises(FrameError):
-        framing.decode(message)
+        door_frames.decode(message)
 
 
 def test_what_a_newer_peer_has_added_is_left_out() -> None:
-    payload = json.dumps({**Hello("s", "r", 1, 0)._asdict(), "newer": 1}).encode()
-    assert framing.unpack(Hello, payload) == Hello("s", "r", 1, 0)
+    payload = json.dumps({**RelayHello("s", "r", 1, 0)._asdict(), "newer": 1}).encode()
+    assert door_frames.unpack(RelayHello, payload) == RelayHello("s", "r", 1, 0)
     with pytest.raises(FrameError):
-        framing.unpack(Hello, b'{"session_id": "s"}')
+        door_frames.unpack(RelayHello, b'{"session_id": "s"}')
 
 
 def test_a_frame_that_is_nested_without_end_says_nothing() -> None:
     with pytest.raises(FrameError):
-        framing.unpack(Hello, b"[" * 100_000)
+        door_frames.unpack(RelayHello, b"[" * 100_000)
 
 
 def test_the_last_number_of_a_frame_is_that_of_its_last_line() -> None:
-    assert Frame(Kind.LINES, 7, 0, b"a\nb\nc\n").last == 9
-    assert Frame(Kind.EXIT, 7, 0, b"{}").last == 7
+    assert Frame(FrameKind.LINES, 7, 0, b"a\nb\nc\n").last == 9
+    assert Frame(FrameKind.EXIT, 7, 0, b"{}").last == 7
 
 
 # The registry
 
 
-def found(pid: int, started: int) -> registry.Found:
-    return registry.Found("s", "r", pid, started, None, 5)
+def found(pid: int, started: int) -> registry.RunningRelay:
+    return registry.RunningRelay("s", "r", pid, started, None, 5)
 
 
 def test_a_running_relay_is_found_by_its_pid_and_its_start(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from pilothouse.relay import deaths, registry
 from pilothouse.relay.pace import PACE
-from pilothouse.relay.registry import Found
+from pilothouse.relay.registry import RunningRelay
 from pilothouse.runner.control import gate_of
 from pilothouse.runner.relays import Door, Relays
 from pilothouse.runner.runner import Runner
@@ -44,12 +44,12 @@ def sleeper() -> Iterator[subprocess.Popen[bytes]]:
     process.communicate()
 
 
-def left_by(process: subprocess.Popen[bytes], folder: Path, log: str = "") -> Found:
+def left_by(process: subprocess.Popen[bytes], folder: Path, log: str = "") -> RunningRelay:
     """What a relay of that process keeps in its folder."""
     folder.mkdir(parents=True)
     started = registry.started_at(process.pid)
     assert started is not None
-    found = Found("s1", folder.name, process.pid, started, None, None)
+    found = RunningRelay("s1", folder.name, process.pid, started, None, None)
     registry.record(folder, found)
     (folder / registry.LOG_NAME).write_text(log)
     return found

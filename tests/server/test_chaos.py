@@ -37,7 +37,7 @@ from pilothouse.api.statuses import Status
 from pilothouse.engine.client_restore import greeting_id
 from pilothouse.errors import PilothouseError
 from pilothouse.relay.addresses import reachable
-from pilothouse.relay.registry import Found
+from pilothouse.relay.registry import RunningRelay
 from pilothouse.remote import RemoteEngine
 from pilothouse.server.engines import SOCKET_NAME
 from pilothouse_sim.clis import SimulatedCLI
@@ -245,7 +245,7 @@ class Faults:
 
     def _hit_one(self, whom: str, number: signal.Signals) -> bool:
         relays = sorted(self._server.relays().values(), key=lambda found: found.run)
-        found: Found | None = self._chance.choice(relays) if relays else None
+        found: RunningRelay | None = self._chance.choice(relays) if relays else None
         pid = getattr(found, whom) if found else None
         if pid is None or not self._is_ours(pid):
             return False

@@ -24,7 +24,7 @@ from pilothouse.api.events import Event, Gap
 from pilothouse.api.questions import Question
 from pilothouse.api.statuses import Status
 from pilothouse.errors import QuestionSettled
-from pilothouse.relay.registry import Found
+from pilothouse.relay.registry import RunningRelay
 from pilothouse.remote import RemoteEngine
 from pilothouse.server import runtime
 from tests.support.server.journal_checks import (
@@ -61,7 +61,7 @@ class Audit:
         self._engine = engine
         self._repeated: dict[str, int] = defaultdict(int)
 
-    async def check(self, behind: Mapping[str, Found]) -> None:
+    async def check(self, behind: Mapping[str, RunningRelay]) -> None:
         """`behind` are the relays that were there when the server was started."""
         async with asyncio.timeout(DEADLINE):
             before = self.books.last
@@ -128,7 +128,7 @@ class Audit:
         for event in (await self._engine.read(after)).events:
             assert event.kind in THE_CLIS_OWN, event
 
-    async def _check_found(self, found: Found) -> None:
+    async def _check_found(self, found: RunningRelay) -> None:
         """A CLI that has its relay is the session's still, unless it has come to its own end."""
         assert found.run not in self.books.deaths, self.books.deaths[found.run]
         is_there = partial(self._load.server.has, found)

@@ -15,7 +15,7 @@ from pilothouse.api.answers import Allow, Deny
 from pilothouse.api.statuses import Status
 from pilothouse.errors import QuestionSettled
 from pilothouse.relay import registry
-from pilothouse.relay.registry import Found
+from pilothouse.relay.registry import RunningRelay
 from pilothouse.server.engines import RELAYS_NAME
 from pilothouse_sim.clis import RealCLI, SimulatedCLI
 from pilothouse_sim.plugin import RealCLIMaker, SimulatedCLIMaker
@@ -70,7 +70,7 @@ async def house(make_cli: Any, tmp_path: Path) -> AsyncIterator[Housing]:
         await until(lambda it=each: not relays_of(it))
 
 
-def relays_of(it: EngineHarness) -> list[Found]:
+def relays_of(it: EngineHarness) -> list[RunningRelay]:
     files = (it.settings().state_dir / RELAYS_NAME).glob(f"*/{registry.NAME}")
     return [found for file in files if (found := registry.alive(file))]
 

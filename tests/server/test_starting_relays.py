@@ -14,7 +14,7 @@ import pytest
 
 from pilothouse.api.requests import Start
 from pilothouse.errors import ServerError
-from pilothouse.relay import registry, starting
+from pilothouse.relay import launcher, registry
 from pilothouse.remote import RemoteEngine
 from pilothouse.server import runtime, survivors
 from pilothouse.settings import Settings, load
@@ -52,14 +52,14 @@ def settings(tmp_path: Path) -> Settings:
 @pytest.fixture
 def gate(monkeypatch: pytest.MonkeyPatch) -> Gate:
     gate = Gate()
-    monkeypatch.setattr(starting, "_token_pipe", gate.token_pipe)
+    monkeypatch.setattr(launcher, "_token_pipe", gate.token_pipe)
     return gate
 
 
 @pytest.fixture
 def pid(settings: Settings, gate: Gate) -> Iterator[int]:
     """A relay that is held up at the gate; killed at the end, which takes its CLI along."""
-    pid = starting.start(
+    pid = launcher.start(
         python(ECHO),
         {"HOME": str(settings.state_dir), "PATH": os.environ["PATH"]},
         settings.state_dir,

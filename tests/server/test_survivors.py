@@ -67,7 +67,7 @@ def pretend(state: Path) -> Iterator[Pretend]:
         assert moment is not None
         run = state / folder / f"run-{len(processes)}"
         run.mkdir(parents=True)
-        found = registry.Found(session, run.name, process.pid, moment, None, None)
+        found = registry.RunningRelay(session, run.name, process.pid, moment, None, None)
         registry.record(run, found)
         return process
 

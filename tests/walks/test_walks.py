@@ -23,7 +23,7 @@ from tests.support.server.killable import KillableServer, with_cli
 from tests.support.waiting import DEADLINE
 from tests.walks.traced import ANSWER, ASK, LINE, PROMPT
 
-LIMITS = {"permission": 33, "prompt": 28, "line": 24}
+LIMITS = {"permission": 29, "prompt": 25, "line": 19}
 """How many files of ours may be on a walk."""
 DESIGN = Path(__file__).resolve().parents[2] / "docs" / "design.md"
 STDIN = ("relay", "write")
@@ -110,7 +110,8 @@ def test_the_document_lists_the_files_and_functions_of_each_walk(
     if os.environ.get("PILOTHOUSE_WRITE_WALKS") == "1":
         DESIGN.write_text(block.sub(rf"\g<1>{listed(walks[name])}\g<3>", text))
     else:
-        assert found[2] == listed(walks[name])
+        # In any order: the journal's thread commits while the loop goes on.
+        assert sorted(found[2].splitlines()) == sorted(listed(walks[name]).splitlines())
 
 
 @pytest.mark.parametrize("name", LIMITS)

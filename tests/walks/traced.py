@@ -21,11 +21,11 @@ PASSED = {"journal/database.py": {"Database.append"}}
 """What commits."""
 GIVEN = {
     "relay/spool.py": {"Spool.take"},
-    "doors/outbox.py": {"Outbox.gather"},
+    "doors/relay_link.py": {"OutgoingQueue.gather"},
     "journal/tail.py": {"Tail.read"},
 }
 """What takes data from a queue of ours."""
-LOOPS = {"relay/main.py": {"main"}}
+LOOPS = {"relay/relay.py": {"Relay.run"}}
 """What starts the loop of a relay."""
 
 RELAY = """
@@ -45,13 +45,13 @@ def trace(file: str) -> None:
 
 def main(folder: Path) -> None:
     from pilothouse.cli import main as run
-    from pilothouse.relay import starting
+    from pilothouse.relay import launcher
 
     script = folder / "traced_relay.py"
     here = str(Path(__file__).parent)
     file = str(folder / "relay.walk")
-    script.write_text(RELAY.format(here=here, file=file, script=str(starting.SCRIPT)))
-    starting.SCRIPT = script  # type: ignore[misc]
+    script.write_text(RELAY.format(here=here, file=file, script=str(launcher.SCRIPT)))
+    launcher.SCRIPT = script  # type: ignore[misc]
     trace(str(folder / "server.walk"))
     sys.argv = ["pilothouse", "serve"]
     sys.exit(run())

@@ -31,6 +31,7 @@ from pilothouse.protocol import (
 )
 from pilothouse.protocol.wire import JsonObject
 from pilothouse.transport import Exit, Transport, TransportClosed, TransportError
+from pilothouse.transport.base import NumberedLines
 
 from .cancellation import is_being_cancelled
 from .handler_tasks import Answering, HandlerTasks
@@ -51,8 +52,10 @@ class Refusal(Exception):
 class Listener:
     """Whom a channel tells. Called from the event loop; must not block."""
 
-    messages_received: Callable[[list[Message | LineRejected], set[type[Any]]], None]
-    """Takes what arrived, in order, and the classes among it."""
+    messages_received: Callable[
+        [list[Message | LineRejected], set[type[Any]], NumberedLines | None], None
+    ]
+    """Takes what arrived, in order, the classes among it, and what it was read from if numbered."""
     last_words: Callable[[], str]
     """Tells what the CLI said was wrong, if it said so in a message."""
     ended: Callable[[SessionEnded], None]
@@ -207,7 +210,8 @@ class Channel:
 
     def data_received(self, data: bytes) -> None:
         self._connection.receive_data(data)
-        self._dispatch(self._connection.events())
+        lines = data if isinstance(data, NumberedLines) else None
+        self._dispatch(self._connection.events(), lines)
 
     def eof_received(self) -> None:
         self._connection.receive_eof()
@@ -222,16 +226,16 @@ class Channel:
         self._gone.set()
         self._listener.ended(self.ended_by)
 
-    def _dispatch(self, events: list[Event]) -> None:
+    def _dispatch(self, events: list[Event], lines: NumberedLines | None = None) -> None:
         # Nearly every batch is made of messages alone; it goes on as it is.
         kinds = set(map(type, events))
         if kinds.isdisjoint(_SPECIAL):
             plain = cast("list[Message | LineRejected]", events)
-            self._listener.messages_received(plain, kinds)
+            self._listener.messages_received(plain, kinds, lines)
             return
         plain, asked = self._sorted_out(events)
         if plain:
-            self._listener.messages_received(plain, set(map(type, plain)))
+            self._listener.messages_received(plain, set(map(type, plain)), lines)
         if asked:
             self._serve_all(asked.values())
 

@@ -44,6 +44,7 @@ from pilothouse.protocol import (
     read_reply,
 )
 from pilothouse.transport import StdioTransport, Transport
+from pilothouse.transport.base import NumberedLines
 
 from .bypass import BYPASS, BypassGate
 from .channel import Channel, Listener
@@ -448,12 +449,15 @@ class Client(Controls):
     # What the channel tells
 
     def _messages_received(
-        self, events: list[Message | LineRejected], kinds: set[type[Any]]
+        self,
+        events: list[Message | LineRejected],
+        kinds: set[type[Any]],
+        lines: NumberedLines | None,
     ) -> None:
         if self._stall is not None:
             self._stall.restart()
         if self._sink is not None:
-            self._sink.received(events, kinds)
+            self._sink.received(events, kinds, lines)
         elif kinds == REQUESTS_ALONE:
             # Their handlers need no reader, and are about to hear of them.
             self._inbox.put_soon(events)

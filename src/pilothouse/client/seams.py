@@ -15,6 +15,7 @@ from pilothouse.protocol import (
     Message,
 )
 from pilothouse.transport import Transport
+from pilothouse.transport.base import NumberedLines
 
 from .launch import Launch
 from .turns import TurnTracker
@@ -28,8 +29,16 @@ class Sink(Protocol):
     For a program that keeps everything elsewhere. It must neither block nor raise.
     """
 
-    def received(self, events: Sequence[Message | LineRejected], kinds: set[type[Any]]) -> None:
-        """Take a batch, and the types in it, before any handler hears of what it asks."""
+    def received(
+        self,
+        events: Sequence[Message | LineRejected],
+        kinds: set[type[Any]],
+        lines: NumberedLines | None = None,
+    ) -> None:
+        """Take a batch, and the types in it, before any handler hears of what it asks.
+
+        `lines` are what the batch was read from, where they have a number.
+        """
         ...
 
     def ended(self, error: SessionEnded) -> None:

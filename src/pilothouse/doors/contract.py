@@ -11,11 +11,11 @@ import asyncio
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
-from pilothouse.transport.base import LONGEST_LINE
+from pilothouse.transport.base import LONGEST_LINE, NumberedLines
 
 from .sockets import Socket
 
-__all__ = ["Carried", "Carrier", "Ledger", "Outgoing", "too_long"]
+__all__ = ["Carried", "Carrier", "Ledger", "LostLines", "Outgoing", "too_long"]
 
 
 class Outgoing(NamedTuple):
@@ -23,7 +23,7 @@ class Outgoing(NamedTuple):
 
     number: int
     kind: int
-    """`relay.framing.Kind`: LINES (one line with its newline) or ORDER."""
+    """`relay.door_frames.FrameKind`: LINES (one line with its newline) or ORDER."""
     body: bytes
 
 
@@ -39,18 +39,13 @@ class Carried(NamedTuple):
 
 
 class Ledger(Protocol):
-    """Keeps how far one run has come. Everything handed to it is committed in that order."""
+    """Keeps how far one run has come. Everything given to it is committed in that order."""
 
-    def receiving(self, upto: int) -> None:
-        """Note that the lines about to be told to the receiver end with this number."""
-        ...
+    def kept(self, upto: int | None = None) -> asyncio.Future[None]:
+        """Return a future that is done when everything that came so far is committed.
 
-    def not_received(self) -> bool:
-        """Take that note back; False: the lines have gone to the journal, and it with them."""
-        ...
-
-    def kept(self) -> asyncio.Future[None]:
-        """Done when everything told so far is committed, and the note above with it."""
+        `upto` is the last number that came, if it was not stored with the lines themselves.
+        """
         ...
 
     def sending(self, outgoing: Sequence[Outgoing]) -> asyncio.Future[None]:
@@ -58,7 +53,15 @@ class Ledger(Protocol):
         ...
 
     def taken(self, upto: int) -> None:
-        """Let go of what the CLI has by now."""
+        """Forget what the CLI has by now."""
+        ...
+
+
+class LostLines(Protocol):
+    """Called when lines of a CLI are gone for good."""
+
+    def __call__(self, because: str, lines: NumberedLines | None = None) -> None:
+        """`lines` is empty and has the number of the last that is gone, if that is known."""
         ...
 
 

@@ -34,6 +34,7 @@ from pilothouse.relay.refusals import Refusal
 from pilothouse.transport.base import Exit, TransportClosed, TransportError
 from pilothouse.transport.stdio import HIGH_WATER, StdioTransport
 
+from .contract import LostLines
 from .dialect_lines import Answers, Assembly, Head, Hearing, Outbox, read_head
 
 if TYPE_CHECKING:
@@ -109,7 +110,7 @@ class SdkUrlTransport:
         self.route: Final = "ws"
         self.runner_version: str | None = None
         """`X-Environment-Runner-Version` of the last connection."""
-        self.lost_lines: Callable[[str], None] | None = None
+        self.lost_lines: LostLines | None = None
         """Told in a sentence when lines of the CLI's are known to be lost."""
         self.reconnected: Callable[[], None] | None = None
         """Called after every reconnect; `initialize` is to be sent again then."""

@@ -13,13 +13,19 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
-from pilothouse.relay import arguments, leaving, registry, starting
-from pilothouse.relay.deaths import STARTS_WITHIN, Watch, guard_of, last_words, lives
-from pilothouse.relay.ending import Ending
-from pilothouse.relay.registry import Found
+from pilothouse.relay import arguments, launcher, leftovers, registry
+from pilothouse.relay.deaths import (
+    STARTS_WITHIN,
+    RelayTermination,
+    RelayWatch,
+    guard_of,
+    last_words,
+    lives,
+)
+from pilothouse.relay.registry import RunningRelay
 
-from . import leftovers
-from .leftovers import Leftover
+from . import left_transport
+from .left_transport import Leftover
 from .tokens import Keyring
 
 __all__ = ["LocalRelays"]
@@ -47,9 +53,9 @@ class LocalRelays:
         self._keyring = keyring
         self._last_will = last_will
         self._spool_limit = spool_limit
-        self._started: dict[str, Found] = {}
+        self._started: dict[str, RunningRelay] = {}
         """What we know of relays before they have written it down themselves."""
-        self._endings: dict[str, Ending] = {}
+        self._endings: dict[str, RelayTermination] = {}
 
     async def start(
         self,
@@ -71,7 +77,7 @@ class LocalRelays:
 
         def begin() -> None:
             try:
-                pid = starting.start(
+                pid = launcher.start(
                     argv,
                     env,
                     cwd,
@@ -89,11 +95,11 @@ class LocalRelays:
                 for fd in held:
                     os.close(fd)
             if (started := registry.started_at(pid)) is not None:
-                self._started[run] = Found(session_id, run, pid, started, None, None)
+                self._started[run] = RunningRelay(session_id, run, pid, started, None, None)
 
         await asyncio.to_thread(begin)
 
-    def find(self, run: str) -> Found | None:
+    def find(self, run: str) -> RunningRelay | None:
         """The relay of this run, if it lives; one just started may not know its CLI yet."""
         if (found := registry.alive(self._folder / run)) is not None:
             self._started.pop(run, None)
@@ -111,12 +117,12 @@ class LocalRelays:
             age = time.time() - folder.stat().st_mtime
         except OSError:
             return False
-        told = (registry.NAME, leaving.NAME)
+        told = (registry.NAME, leftovers.NAME)
         return age < STARTS_WITHIN and not any((folder / name).exists() for name in told)
 
     def left(self, run: str) -> Leftover | None:
         """What its relay could not deliver before it ended."""
-        found = leftovers.find(self._folder / run)
+        found = left_transport.find(self._folder / run)
         return found if found is not None and found.run == run else None
 
     def tidy(self, runs: Collection[str]) -> None:
@@ -131,7 +137,7 @@ class LocalRelays:
                 if folder.name in runs or self.find(folder.name) is not None:
                     continue
                 if is_old:
-                    leftovers.clear(folder)
+                    left_transport.clear(folder)
                 elif not self.is_starting(folder.name):
                     arguments.remove(folder)
 
@@ -151,7 +157,7 @@ class LocalRelays:
             )
             return False
         if run not in self._endings:
-            self._endings[run] = Ending(found, lambda: self._endings.pop(run, None))
+            self._endings[run] = RelayTermination(found, lambda: self._endings.pop(run, None))
         return True
 
     def close(self) -> None:
@@ -169,4 +175,4 @@ class LocalRelays:
         starts = partial(self.find, run) if self.is_starting(run) else None
         folder = self._folder / run
         told, guard = lambda: gone(last_words(folder)), partial(guard_of, folder)
-        return Watch(self.find(run), told, starts, guard).end
+        return RelayWatch(self.find(run), told, starts, guard).end

@@ -17,13 +17,13 @@ from pilothouse.client.launch import Launch
 from pilothouse.client.locate import ask_version
 from pilothouse.doors.dialect import SdkUrlTransport, refuses
 from pilothouse.doors.door import Doors
-from pilothouse.doors.leftovers import Leftover, LeftTransport
+from pilothouse.doors.left_transport import Leftover, LeftTransport
 from pilothouse.doors.local import LocalRelays
-from pilothouse.doors.relays import RelayTransport
+from pilothouse.doors.relay_transport import RelayTransport
 from pilothouse.doors.runners import Runners
 from pilothouse.doors.tokens import Keyring
 from pilothouse.errors import CLINotStarted, InvalidOption, NotNow, UsageError
-from pilothouse.journal.contract import Journal, ReceivedRow, RunRow
+from pilothouse.journal.contract import Journal, RunRow
 from pilothouse.relay.refusals import Refusal
 from pilothouse.transport import SpawnFailed, Transport
 
@@ -316,9 +316,6 @@ class DoorRoute(Route):
         carry: Carry = self._carry
         there = {"command": lambda: REMOTE_COMMAND} if self.machine else {}
         return parts | {"carry": carry} | there
-
-    def received(self) -> Sequence[ReceivedRow]:
-        return self._ledger.received() if self.via == "relay" else ()
 
     def _carry(self, launch: Launch) -> Transport:
         if self.via == "relay":

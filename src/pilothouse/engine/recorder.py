@@ -37,6 +37,7 @@ from pilothouse.journal.contract import (
 from pilothouse.protocol import LineRejected, Message, StreamEvent
 from pilothouse.protocol.strict import are_strict, is_strict, strict
 from pilothouse.protocol.wire import encode_json
+from pilothouse.transport.base import NumberedLines
 
 from .questions import closed, decided
 from .view import View, record_of
@@ -64,11 +65,15 @@ class Recorder:
         *records: AnyRecord,
         keys: Sequence[KeyRow] = (),
         ended_runs: Sequence[str] = (),
-        received: Sequence[ReceivedRow] = (),
+        lines: NumberedLines | None = None,
     ) -> Posted:
-        """Add records of one session, in one transaction."""
+        """Add records of one session in one transaction, and the number of these lines."""
         pairs = [(view, record) for record in records]
-        return self.write_all(pairs, keys=keys, ended_runs=ended_runs, received=received)
+        posted = self.write_all(
+            pairs, keys=keys, ended_runs=ended_runs, received=_received(view, lines)
+        )
+        _note_stored(lines)
+        return posted
 
     def write_all(
         self,
@@ -104,24 +109,24 @@ class Recorder:
         view: View,
         events: Sequence[Message | LineRejected],
         kinds: set[type[Any]],
-        received: Callable[[], Sequence[ReceivedRow]] = tuple,
+        lines: NumberedLines | None = None,
     ) -> list[Turn]:
         """Add what a CLI wrote; the turns that ended with it are noted in the same transaction.
 
-        `received` gives how far its lines have come with these. It is asked when they are posted:
-        what fails before that has not come.
+        So is the number of the lines that it was read from. What fails before has not come.
         """
         if self._journal.failed is not None:
             # Whoever reads from a CLI must not fail; that nothing is kept is told by `failed`.
             return []
         at, first = self.clock(), self._journal.next
         session_id = view.session_id
-        lines = [_raw(event) for event in events]
-        plain = are_strict(lines)
+        raw = [_raw(event) for event in events]
+        plain = are_strict(raw)
+        rows = _received(view, lines)
         if plain and kinds == PIECES_ALONE:
-            pieces = [Draft(session_id, PARTIAL, at, line) for line in lines]
-            rows = received()
+            pieces = [Draft(session_id, PARTIAL, at, line) for line in raw]
             self._journal.post(pieces, Changes(received=rows) if rows else None)
+            _note_stored(lines)
             view.skip(first + len(events) - 1, at)
             return []
         # All of them before the view knows of any: it cannot forget one that was not kept.
@@ -133,7 +138,8 @@ class Recorder:
             body = draft.body if draft.told is None else draft.told
             turns += view.apply(number, draft.kind, at, body, cast("Message | None", as_told))
         drafts += self._endings(view, turns, at, first + len(drafts))
-        self._journal.post(drafts, self._sums(view, turns, at, received()))
+        self._journal.post(drafts, self._sums(view, turns, at, rows))
+        _note_stored(lines)
         return turns
 
     def check(self) -> None:
@@ -189,6 +195,16 @@ class Recorder:
 
 PIECES_ALONE: set[type[Any]] = {StreamEvent}
 """The kinds of a batch that has nothing but pieces of messages."""
+
+
+def _received(view: View, lines: NumberedLines | None) -> Sequence[ReceivedRow]:
+    """How far a run has come with these lines; without a number, nothing is known of it."""
+    return () if lines is None else (ReceivedRow(view.session_id, lines.run, lines.upto),)
+
+
+def _note_stored(lines: NumberedLines | None) -> None:
+    if lines is not None:
+        lines.is_stored = True
 
 
 def _raw(event: Message | LineRejected) -> bytes:

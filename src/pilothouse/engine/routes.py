@@ -15,7 +15,8 @@ from pilothouse.api.requests import SessionOptions
 from pilothouse.api.results import Runner
 from pilothouse.api.values import Via
 from pilothouse.errors import InvalidOption
-from pilothouse.journal.contract import ReceivedRow, RunRow
+from pilothouse.journal.contract import RunRow
+from pilothouse.transport.base import NumberedLines
 
 from .view import View
 
@@ -39,10 +40,6 @@ class Route:
         """What its client is made with, besides options and a sink."""
         return {}
 
-    def received(self) -> Sequence[ReceivedRow]:
-        """How far the lines have come that are being kept."""
-        return ()
-
     @property
     def outlives_us(self) -> bool:
         """Whether the CLI goes on when the engine ends."""
@@ -59,8 +56,8 @@ class Route:
 class Told(Protocol):
     """Whom a route tells what its transport does not."""
 
-    def lines_lost(self, because: str) -> None:
-        """Lines of the CLI's are gone for good."""
+    def lines_lost(self, because: str, lines: NumberedLines | None = None) -> None:
+        """Lines of the CLI's are gone for good; `lines` has the number of the last of them."""
         ...
 
     def reconnected(self) -> None:

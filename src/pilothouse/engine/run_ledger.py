@@ -26,28 +26,13 @@ class RunLedger:
         self._journal = journal
         self._session_id = session_id
         self._run = run
-        self._arriving: int | None = None
         self._ended = False
 
-    def receiving(self, upto: int) -> None:
-        """Note how far the lines have come with those that are being told."""
-        self._arriving = upto
-
-    def not_received(self) -> bool:
-        """Take that note back; False: it has gone to the journal with its lines."""
-        is_pending, self._arriving = self._arriving is not None, None
-        return is_pending
-
-    def received(self) -> Sequence[ReceivedRow]:
-        """What belongs into the transaction that keeps those lines."""
-        upto, self._arriving = self._arriving, None
+    def kept(self, upto: int | None = None) -> asyncio.Future[None]:
+        """Return a future that is done when all that was posted is committed, and this number."""
         if upto is None or self._ended:
-            return ()
-        return (ReceivedRow(self._session_id, self._run, upto),)
-
-    def kept(self) -> asyncio.Future[None]:
-        """Done when everything that was told is committed."""
-        return self._post(Changes(received=self.received()))
+            return self._post(Changes())
+        return self._post(Changes(received=(ReceivedRow(self._session_id, self._run, upto),)))
 
     def sending(self, outgoing: Sequence[Outgoing]) -> asyncio.Future[None]:
         """Keep it until the CLI has it."""

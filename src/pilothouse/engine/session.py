@@ -43,6 +43,7 @@ from pilothouse.errors import (
 from pilothouse.journal.contract import KeyRow, Posted
 from pilothouse.protocol import Initialize, LineRejected, Message
 from pilothouse.protocol.permissions import PermissionMode
+from pilothouse.transport.base import NumberedLines
 
 from .cli_lifecycle import CLILifecycle
 from .recorder import PIECES_ALONE
@@ -262,9 +263,14 @@ class Session:
 
     # What the CLI says and does (`Owner` of the lifecycle)
 
-    def received(self, events: Sequence[Message | LineRejected], kinds: set[type[Any]]) -> None:
-        """Keep what the CLI wrote."""
-        turns = self._recorder.lines(self.view, events, kinds, self.cli.route.received)
+    def received(
+        self,
+        events: Sequence[Message | LineRejected],
+        kinds: set[type[Any]],
+        lines: NumberedLines | None = None,
+    ) -> None:
+        """Keep what the CLI wrote; `lines` are what it was read from, if they have a number."""
+        turns = self._recorder.lines(self.view, events, kinds, lines)
         self.cli.follow_conversation()
         for turn in turns:
             self._turn_ended(turn)
@@ -283,13 +289,12 @@ class Session:
         self.cli.ended(error)
         self._prune()
 
-    def lines_lost(self, because: str) -> None:
+    def lines_lost(self, because: str, lines: NumberedLines | None = None) -> None:
         """Keep that something cannot be kept."""
         log.warning("session %s: %s", self.session_id, because)
         if self._services.journal.failed is None:
             # In one transaction with how far the lines have come: it is told once.
-            received = self.cli.route.received()
-            self._recorder.write(self.view, LinesLost(because=because), received=received)
+            self._recorder.write(self.view, LinesLost(because=because), lines=lines)
         if self.cli.client is not None:
             self.cli.client.turns.lines_lost()
 

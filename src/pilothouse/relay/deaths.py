@@ -1,4 +1,4 @@
-"""The end of a relay as others notice it, and what can be told about it. For an event loop."""
+"""The end of a relay, for other processes: to notice it, to explain it, to bring it about."""
 
 from __future__ import annotations
 
@@ -6,15 +6,23 @@ import asyncio
 import json
 import os
 import re
+import signal
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 from . import registry
-from .registry import Found
+from .registry import RunningRelay
 
-__all__ = ["STARTS_WITHIN", "Watch", "guard_of", "last_words", "lives"]
+__all__ = [
+    "STARTS_WITHIN",
+    "RelayTermination",
+    "RelayWatch",
+    "guard_of",
+    "last_words",
+    "lives",
+]
 
 LOOK_AGAIN: Final = 1.0
 """Between two looks at a relay where the kernel does not tell of its end."""
@@ -22,12 +30,14 @@ STARTS_WITHIN: Final = 20.0
 """As long as a relay may take to write down who it is."""
 GUARD_GRACE: Final = 5.0
 """For the guard of a relay that was killed to end its CLI."""
+GRACE: Final = 10.0
+"""For a relay to end its CLI in order and to write down what it could not deliver."""
 LOG_TAIL: Final = 4096
 SAID: Final = re.compile(r"\d{4}-\d\d-\d\dT\S+ pilothouse relay: ")
 """How a line begins that a relay has written while it ran."""
 
 
-def lives(found: Found) -> bool:
+def lives(found: RunningRelay) -> bool:
     """Whether it runs, and is no other process that has its number now."""
     return registry.started_at(found.relay_pid) == found.started
 
@@ -59,7 +69,7 @@ def _last_line(path: Path) -> str:
     return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
 
-class Watch:
+class RelayWatch:
     """Calls `gone` once when a relay has ended, never at once.
 
     One that is not found yet is waited for as long as it may take to start, if `starts` looks for
@@ -69,9 +79,9 @@ class Watch:
 
     def __init__(
         self,
-        found: Found | None,
+        found: RunningRelay | None,
         gone: Callable[[], None],
-        starts: Callable[[], Found | None] | None = None,
+        starts: Callable[[], RunningRelay | None] | None = None,
         guard: Callable[[], int | None] = lambda: None,
     ) -> None:
         self._loop = asyncio.get_running_loop()
@@ -96,7 +106,7 @@ class Watch:
             os.close(self._fd)
             self._fd = -1
 
-    def _await(self, starts: Callable[[], Found | None], until: float) -> None:
+    def _await(self, starts: Callable[[], RunningRelay | None], until: float) -> None:
         if (found := starts()) is not None:
             self._watch(found)
         elif self._loop.time() < until:
@@ -104,7 +114,7 @@ class Watch:
         else:
             self._tell_soon()
 
-    def _watch(self, found: Found) -> None:
+    def _watch(self, found: RunningRelay) -> None:
         fd = _pidfd(found.relay_pid)
         if fd is None:
             self._poll(found)
@@ -115,7 +125,7 @@ class Watch:
         if not lives(found):
             self._timer = self._loop.call_soon(self._relay_ended)
 
-    def _poll(self, found: Found) -> None:
+    def _poll(self, found: RunningRelay) -> None:
         if lives(found):
             self._timer = self._loop.call_later(LOOK_AGAIN, self._poll, found)
         else:
@@ -139,6 +149,36 @@ class Watch:
     def _tell(self) -> None:
         self.end()
         self._gone()
+
+
+class RelayTermination:
+    """SIGTERM now, SIGKILL when its time is up, then `done`. Its guard ends the CLI.
+
+    The end itself is noticed by a `RelayWatch`.
+    """
+
+    def __init__(self, found: RunningRelay, done: Callable[[], object]) -> None:
+        self._found = found
+        self._done = done
+        self._fd = _pidfd(found.relay_pid)
+        self._send(signal.SIGTERM)
+        self._timer = asyncio.get_running_loop().call_later(GRACE, self.kill)
+
+    def kill(self) -> None:
+        """Have it gone; one that has ended by then is not harmed, nor is another of its number."""
+        self._timer.cancel()
+        self._send(signal.SIGKILL)
+        if self._fd is not None:
+            os.close(self._fd)
+        self._done()
+
+    def _send(self, number: signal.Signals) -> None:
+        # By the descriptor it cannot reach another process between the look and the signal.
+        with suppress(OSError):
+            if lives(self._found) and self._fd is not None:
+                signal.pidfd_send_signal(self._fd, number)
+            elif lives(self._found):
+                os.kill(self._found.relay_pid, number)
 
 
 def _pidfd(pid: int) -> int | None:

@@ -1,4 +1,4 @@
-"""Run as a script by `starting`: becomes a relay that is nobody's child, and tells its pid.
+"""Run as a script by `launcher`: becomes a relay that is nobody's child, and tells its pid.
 
     detached.py HELD COUNT FOLDER ... ARGUMENT ...
 

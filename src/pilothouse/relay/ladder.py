@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from .child import Child
-    from .intake import Intake
     from .pace import Pace
+    from .stdin_queue import StdinQueue
     from .timers import Timers
 
 __all__ = ["Ladder"]
@@ -27,13 +27,13 @@ class Ladder:
     def __init__(
         self,
         child: Child,
-        intake: Intake,
+        stdin: StdinQueue,
         timers: Timers,
         pace: Pace,
         given_up: Callable[[], None],
     ) -> None:
         self._child = child
-        self._intake = intake
+        self._stdin = stdin
         self._timers = timers
         self._pace = pace
         self._given_up = given_up
@@ -42,11 +42,11 @@ class Ladder:
     def interrupt(self) -> None:
         """Begin at the top."""
         if self._descend(1, self._pace.interrupt, self.close_input):
-            self._intake.say(INTERRUPT)
+            self._stdin.say(INTERRUPT)
 
     def close_input(self) -> None:
         if self._descend(2, self._pace.close, self.terminate):
-            self._intake.end()
+            self._stdin.end()
 
     def terminate(self) -> None:
         if self._descend(3, self._pace.terminate, self.kill):

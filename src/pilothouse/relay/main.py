@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from pilothouse.folders import make_private
 
 from . import addresses, folders, tokens
-from .courier import Door
-from .link import tls_context
+from .dialler import tls_context
+from .door_session import DoorAccess
 from .pace import LAST_WILL, PACE, Pace
 from .relay import Assignment, Relay
 from .spool import DEFAULT_LIMIT
@@ -26,7 +26,7 @@ __all__ = ["main"]
 USAGE_ERROR = 2
 
 
-class CannotRun(Exception):
+class SetupFailed(Exception):
     """Something on this machine stands in the way."""
 
 
@@ -48,7 +48,7 @@ def main(
     try:
         door = _door(chosen)
         assignment = _assignment(chosen, command, held)
-    except (addresses.BadAddress, tokens.TokenRefused, CannotRun, OSError) as error:
+    except (addresses.BadAddress, tokens.TokenRefused, SetupFailed, OSError) as error:
         sys.stderr.write(f"pilothouse relay: {error}\n")
         return USAGE_ERROR
     return Relay(assignment, door, pace).run()
@@ -93,12 +93,12 @@ def _seconds(text: str) -> float:
     return seconds
 
 
-def _door(chosen: argparse.Namespace) -> Door:
+def _door(chosen: argparse.Namespace) -> DoorAccess:
     target = addresses.parse(chosen.connect, chosen.session)
     tls = _tls(chosen.ca) if target.secure else None
     by_fd = chosen.token_fd is not None
     token = tokens.from_fd(chosen.token_fd) if by_fd else tokens.from_file(chosen.token_file)
-    return Door(target, token, tls)
+    return DoorAccess(target, token, tls)
 
 
 def _tls(ca: str | None) -> ssl.SSLContext:
@@ -106,7 +106,7 @@ def _tls(ca: str | None) -> ssl.SSLContext:
         return tls_context(ca)
     except OSError as error:
         told = f"no authorities in {ca}: {error.strerror or error}"
-        raise CannotRun(f"{told}; name a PEM file with --ca") from None
+        raise SetupFailed(f"{told}; name a PEM file with --ca") from None
 
 
 def _assignment(chosen: argparse.Namespace, command: list[str], held: Sequence[int]) -> Assignment:
@@ -130,4 +130,4 @@ def _folder(given: Path | None, run: str) -> Path:
         return make_private(folder).absolute()
     except OSError as error:
         told = f"{folder} cannot be used: {error.strerror}"
-        raise CannotRun(f"{told}; name another with --spool") from None
+        raise SetupFailed(f"{told}; name another with --spool") from None

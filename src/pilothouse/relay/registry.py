@@ -14,12 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from . import arguments, leaving
+from . import arguments, leftovers
 
 __all__ = [
     "LOG_NAME",
     "NAME",
-    "Found",
+    "RunningRelay",
     "alive",
     "clear",
     "forget",
@@ -33,7 +33,7 @@ NAME = "relay.json"
 LOG_NAME = "relay.log"
 
 
-class Found(NamedTuple):
+class RunningRelay(NamedTuple):
     """One relay and what it looks after."""
 
     session_id: str
@@ -45,7 +45,7 @@ class Found(NamedTuple):
     cli_pid: int | None
 
 
-def record(folder: Path, found: Found) -> Path:
+def record(folder: Path, found: RunningRelay) -> Path:
     """Write the file; it appears complete or not at all."""
     path = folder / NAME
     part = folder / f"{NAME}.part"
@@ -78,12 +78,12 @@ def is_starting(folder: Path) -> bool:
     return False
 
 
-def alive(path: Path) -> Found | None:
+def alive(path: Path) -> RunningRelay | None:
     """The relay of this file (or of the folder it is in), if it runs."""
     file = path / NAME if path.is_dir() else path
     try:
         given = json.loads(file.read_bytes())
-        found = Found(**{name: given[name] for name in Found._fields})
+        found = RunningRelay(**{name: given[name] for name in RunningRelay._fields})
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
     # A signal to a number below 1 would go to many processes.
@@ -126,8 +126,8 @@ def clear(folder: Path) -> None:
     """
     forget(folder)
     arguments.remove(folder)
-    if not leaving.is_complete(folder):
-        leaving.discard(folder)
+    if not leftovers.is_complete(folder):
+        leftovers.discard(folder)
     with suppress(OSError):
         (folder / f"{NAME}.part").unlink(missing_ok=True)
         (folder / LOG_NAME).unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 """A relay: one CLI, its lines carried to a door and kept until the door has them.
 
-It passes bytes through: it counts newlines and decodes nothing of the CLI's. One loop, in which
-nothing waits but the loop itself.
+It passes bytes through: it counts newlines and decodes nothing of the CLI's. It has one loop, the
+poller's, in which nothing else waits.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from pilothouse import __version__
 
-from . import leaving, registry
-from .courier import Courier, Door
-from .framing import Exit, Hello
-from .keeper import Keeper
+from . import leftovers, registry
+from .child_supervisor import ChildSupervisor
+from .door_frames import CLIExit, RelayHello
+from .door_session import DoorAccess, DoorSession
 from .pace import LAST_WILL, PACE, Pace
+from .poller import READ, Poller
 from .refusals import Refusal
 from .spool import DEFAULT_LIMIT, Spool
 from .timers import Timers
-from .watching import READ, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -55,16 +55,16 @@ class Assignment(NamedTuple):
 class Relay:
     """Runs until the door has the CLI's end, or until there is nobody left to have it."""
 
-    def __init__(self, assignment: Assignment, door: Door, pace: Pace = PACE) -> None:
+    def __init__(self, assignment: Assignment, door: DoorAccess, pace: Pace = PACE) -> None:
         self._assignment = assignment
         self._pace = pace
-        self._watch = Watch()
+        self._poller = Poller()
         self._timers = Timers()
         self._spool = Spool(assignment.folder, assignment.limit)
-        self._keeper = Keeper(self, self._spool, self._watch, self._timers, pace)
+        self._supervisor = ChildSupervisor(self, self._spool, self._poller, self._timers, pace)
         self._door = door
-        self._courier: Courier | None = None
-        self._exit: Exit | None = None
+        self._session: DoorSession | None = None
+        self._exit: CLIExit | None = None
         self._leaving = False
         """Whether nobody is waited for any more once the CLI is gone."""
         self._refused = 0
@@ -77,45 +77,37 @@ class Relay:
         self._catch_signals()
         about = self._assignment
         self._sign_locks()
-        self._keeper.start(about.argv, about.env, about.cwd)
+        self._supervisor.start(about.argv, about.env, about.cwd)
         self._record()
-        courier = self._begin()
+        session = self._begin()
         try:
-            while self._result is None:
-                self._turn(courier)
+            self._poller.run(
+                self._timers,
+                is_over=lambda: self._result is not None,
+                before=self._supervisor.keep_watch,
+                after=(session.pump, self._supervisor.rest),
+            )
         except BaseException as error:
             self._fail(error)
             raise
-        self._close(courier)
-        return self._result
+        self._close(session)
+        return self._result or 0
 
-    def _begin(self) -> Courier:
-        intake, timers = self._keeper.intake, self._timers
-        courier = Courier(self._door, self, self._spool, intake, self._watch, timers, self._pace)
+    def _begin(self) -> DoorSession:
+        stdin, poller, timers = self._supervisor.stdin, self._poller, self._timers
+        session = DoorSession(self._door, self, self._spool, stdin, poller, timers, self._pace)
         if self._exit is not None:
-            courier.finish(self._exit)
-        self._courier = courier
+            session.finish(self._exit)
+        self._session = session
         timers.set("will", self._assignment.last_will, self._execute_will)
-        courier.connect()
-        return courier
-
-    def _turn(self, courier: Courier) -> None:
-        self._keeper.keep_watch()
-        self._watch.wait(self._timers.patience())
-        # Only now: what came while we were stopped or asleep counts before its deadline does.
-        self._timers.run_due()
-        courier.pump()
-        if self._keeper.has_read:
-            self._keeper.has_read = False
-            # What costs is the waking up, not the bytes: a line after a silence has just been
-            # sent, and what follows it goes together.
-            time.sleep(self._pace.pause)
+        session.connect()
+        return session
 
     def _record(self) -> None:
-        cli, guard = self._keeper.pids
+        cli, guard = self._supervisor.pids
         about, pid = self._assignment, os.getpid()
         started = registry.started_at(pid) or 0
-        found = registry.Found(about.session_id, about.run, pid, started, guard, cli)
+        found = registry.RunningRelay(about.session_id, about.run, pid, started, guard, cli)
         try:
             registry.record(about.folder, found)
         except OSError as error:
@@ -128,20 +120,20 @@ class Relay:
                 os.ftruncate(fd, 0)
                 os.pwrite(fd, str(os.getpid()).encode(), 0)
 
-    def _close(self, courier: Courier) -> None:
-        courier.close()
+    def _close(self, session: DoorSession) -> None:
+        session.close()
         if self._result and self._exit is not None:
             self._leave_rest(self._exit)
         self._spool.close()
         registry.clear(self._assignment.folder)
 
-    def _leave_rest(self, exit_: Exit) -> None:
+    def _leave_rest(self, exit_: CLIExit) -> None:
         """Keep for a later server what no door has, while it can still be seen that we run."""
         if self._refused in UNWANTED:
             return
         about = self._assignment
         try:
-            trouble = leaving.leave(about.folder, self._spool, about.session_id, about.run, exit_)
+            trouble = leftovers.leave(about.folder, self._spool, about.session_id, about.run, exit_)
         except OSError as error:
             self.say(f"what no door has is lost: {error}")
         else:
@@ -151,7 +143,7 @@ class Relay:
         """Leave what there is. The log stays for whoever wants to know why."""
         try:
             reason = f"its relay failed: {type(error).__name__}: {error}"
-            self._leave_rest(self._exit or Exit(None, None, "", reason))
+            self._leave_rest(self._exit or CLIExit(None, None, "", reason))
         finally:
             registry.forget(self._assignment.folder)
 
@@ -176,26 +168,26 @@ class Relay:
         for number in SIGNALS:
             if signal.getsignal(number) is not signal.SIG_IGN:
                 signal.signal(number, lambda number, frame: None)
-        self._watch.set(readable, READ, lambda _: self._signalled(os.read(readable, 64)))
+        self._poller.set(readable, READ, lambda _: self._signalled(os.read(readable, 64)))
 
     def _signalled(self, numbers: bytes) -> None:
         if not any(number in SIGNALS for number in numbers):
             return
         if self._leaving:
-            self._keeper.kill()
+            self._supervisor.kill()
         else:
             self.say("told to end: ending the CLI in order")
             self._leave()
 
-    # -- what the courier tells
+    # -- what the session with the door reports
 
-    def hello(self) -> Hello:
-        cli, guard = self._keeper.pids
-        return Hello(
+    def hello(self) -> RelayHello:
+        cli, guard = self._supervisor.pids
+        return RelayHello(
             session_id=self._assignment.session_id,
             run=self._assignment.run,
             first=self._spool.first,
-            written=self._keeper.intake.written,
+            written=self._supervisor.stdin.written,
             pid=cli,
             relay_pid=os.getpid(),
             guard_pid=guard,
@@ -224,17 +216,17 @@ class Relay:
     # -- the end
 
     def is_awaited(self) -> bool:
-        return not self._leaving or (self._courier is not None and self._courier.is_greeted)
+        return not self._leaving or (self._session is not None and self._session.is_greeted)
 
-    def cli_ended(self, exit_: Exit) -> None:
+    def cli_ended(self, exit_: CLIExit) -> None:
         how = f"signal {exit_.signal}" if exit_.signal else f"code {exit_.code}"
         self.say(f"the CLI ended: {how}")
         self._exit = exit_
         # Before anybody hears of its end: whoever does may want to start the next one.
         for fd in self._assignment.held:
             os.close(fd)
-        if self._courier is not None:
-            self._courier.finish(exit_)
+        if self._session is not None:
+            self._session.finish(exit_)
         if self._leaving:
             self._say_farewell()
 
@@ -245,10 +237,10 @@ class Relay:
     def _leave(self) -> None:
         self._leaving = True
         self._timers.cancel("will")
-        if self._keeper.ended:
+        if self._supervisor.ended:
             self._say_farewell()
         else:
-            self._keeper.end()
+            self._supervisor.end()
 
     def _say_farewell(self) -> None:
         """Wait a little for a door to take the end; for one that refused us, not at all."""

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from pilothouse.transport.base import LONGEST_LINE
 
-__all__ = ["DEFAULT_LIMIT", "Batch", "Spool"]
+__all__ = ["DEFAULT_LIMIT", "LineBatch", "Spool"]
 
 DEFAULT_LIMIT: Final = 1024 * 1024 * 1024
 MEMORY: Final = 4 * 1024 * 1024
@@ -26,7 +26,7 @@ CHUNK: Final = 64 * 1024
 """Bytes up to which what is read later is put to what was read before."""
 
 
-class Batch(NamedTuple):
+class LineBatch(NamedTuple):
     """Lines that are given out together; or the place of a single one that was too long."""
 
     first: int
@@ -255,7 +255,7 @@ class Spool:
 
     # -- out
 
-    def take(self, limit: int) -> Batch | None:
+    def take(self, limit: int) -> LineBatch | None:
         """The next lines, about `limit` bytes of them."""
         if not self.waiting:
             return None
@@ -270,7 +270,7 @@ class Spool:
             parts.append(chunk.read())
             self._given += 1
         self._in_flight += size
-        return Batch(first, parts[0] if len(parts) == 1 else b"".join(parts), dropped)
+        return LineBatch(first, parts[0] if len(parts) == 1 else b"".join(parts), dropped)
 
     def rewind(self) -> None:
         """Give everything out again that is not acknowledged."""

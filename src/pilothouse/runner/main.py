@@ -17,7 +17,7 @@ from typing import Final
 
 from pilothouse.folders import make_private
 from pilothouse.relay import addresses, folders, tokens
-from pilothouse.relay.link import tls_context
+from pilothouse.relay.dialler import tls_context
 from pilothouse.relay.pace import PACE, Pace
 
 from .control import Gate, gate_of

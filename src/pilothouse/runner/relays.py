@@ -17,10 +17,9 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from pilothouse.folders import make_private
-from pilothouse.relay import registry, starting
-from pilothouse.relay.deaths import Watch, guard_of, last_words
-from pilothouse.relay.ending import Ending
-from pilothouse.relay.registry import Found
+from pilothouse.relay import launcher, registry
+from pilothouse.relay.deaths import RelayTermination, RelayWatch, guard_of, last_words
+from pilothouse.relay.registry import RunningRelay
 from pilothouse.transport.base import SpawnFailed
 
 __all__ = ["Door", "Relays"]
@@ -45,11 +44,11 @@ class Relays:
         self._folder = folder
         self._door = door
         self._gone = gone
-        self._running: dict[str, Found] = {}
+        self._running: dict[str, RunningRelay] = {}
         self._watches: dict[str, Callable[[], None]] = {}
-        self._endings: dict[str, Ending] = {}
+        self._endings: dict[str, RelayTermination] = {}
 
-    def running(self) -> list[Found]:
+    def running(self) -> list[RunningRelay]:
         return list(self._running.values())
 
     def adopt(self) -> None:
@@ -72,14 +71,14 @@ class Relays:
         token: str,
         last_will: float,
         files: Mapping[str, str] = MappingProxyType({}),
-    ) -> Found:
+    ) -> RunningRelay:
         """Start a relay and wait until it runs. Blocks; raises `SpawnFailed`.
 
         `files` are written here, and `argv` gets their new paths in the place of the old.
         """
         folder = self._folder / run
         try:
-            pid = starting.start(
+            pid = launcher.start(
                 argv,
                 env,
                 cwd,
@@ -97,7 +96,7 @@ class Relays:
             registry.clear(folder)
             raise
 
-    def keep(self, found: Found) -> None:
+    def keep(self, found: RunningRelay) -> None:
         """Look after a relay that was started."""
         if found.run not in self._running:
             self._keep(found)
@@ -109,7 +108,7 @@ class Relays:
         """Have a relay end its CLI in order, and then itself."""
         found = self._running.get(run)
         if found is not None and run not in self._endings:
-            self._endings[run] = Ending(found, lambda: self._endings.pop(run, None))
+            self._endings[run] = RelayTermination(found, lambda: self._endings.pop(run, None))
 
     def close(self) -> None:
         """Look after none any more; they go on."""
@@ -119,10 +118,10 @@ class Relays:
             end_watch()
         self._watches.clear()
 
-    def _keep(self, found: Found) -> None:
+    def _keep(self, found: RunningRelay) -> None:
         self._running[found.run] = found
         guard = partial(guard_of, self._folder / found.run)
-        watch = Watch(found, lambda: self._ended(found.run), guard=guard)
+        watch = RelayWatch(found, lambda: self._ended(found.run), guard=guard)
         self._watches[found.run] = watch.end
 
     def _ended(self, run: str) -> None:
@@ -133,7 +132,7 @@ class Relays:
         self._gone(run, reason)
 
 
-def _up(folder: Path, pid: int) -> Found:
+def _up(folder: Path, pid: int) -> RunningRelay:
     """Wait for the file by which the relay is found; nothing but looking tells that it is there."""
     deadline = time.monotonic() + COMING_UP
     while time.monotonic() < deadline:

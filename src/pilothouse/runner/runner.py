@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pilothouse import __version__
 from pilothouse.relay.pace import Pace
-from pilothouse.relay.registry import Found
+from pilothouse.relay.registry import RunningRelay
 from pilothouse.transport.base import SpawnFailed
 
 from .control import Control, Gate
@@ -175,7 +175,7 @@ class Runner:
         if order.run in self._starting or self._relays.has(order.run):
             raise NotHere("this run was started before")
 
-    def _begin(self, order: StartRun) -> Found:
+    def _begin(self, order: StartRun) -> RunningRelay:
         directory = self._workplace.directory(order.cwd)
         env = self._workplace.environment({**order.env, "PWD": str(directory)})
         self._workplace.check(order.argv[1:], directory, env, order.files)
@@ -201,7 +201,7 @@ class Runner:
             self._say("no session is left, and no new ones are taken: this runner can be ended")
 
 
-def _told(found: Found) -> RunTold:
+def _told(found: RunningRelay) -> RunTold:
     return RunTold(found.session_id, found.run, found.relay_pid, found.cli_pid)
 
 

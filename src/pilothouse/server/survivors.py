@@ -14,7 +14,7 @@ from typing import Final
 
 from pilothouse.errors import ServerError
 from pilothouse.relay import registry
-from pilothouse.relay.registry import LOG_NAME, Found
+from pilothouse.relay.registry import LOG_NAME, RunningRelay
 from pilothouse.settings import Settings
 
 from . import runtime
@@ -44,7 +44,7 @@ def _files(settings: Settings) -> list[Path]:
     return files
 
 
-def _alive(path: Path) -> Found | None:
+def _alive(path: Path) -> RunningRelay | None:
     """The relay of this file, if it runs and is no other process that has its number now."""
     found = registry.alive(path)
     if found is None or sys.platform == "linux" or _is_named(found):
@@ -52,7 +52,7 @@ def _alive(path: Path) -> Found | None:
     return None
 
 
-def _is_named(found: Found) -> bool:
+def _is_named(found: RunningRelay) -> bool:
     """Whether the process was started for this run; for where its start cannot be told."""
     command = ["ps", "-ww", "-o", "command=", "-p", str(found.relay_pid)]
     told = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
@@ -77,7 +77,7 @@ def end(settings: Settings, within: float = ENDS_WITHIN) -> set[str]:
 
     One that a killed server was just starting is waited for, and ended as well.
     """
-    asked: dict[Path, Found] = {}
+    asked: dict[Path, RunningRelay] = {}
     until = time.monotonic() + within
     while True:
         # Before the files: what is not there yet is in one of them then, or still coming.
@@ -100,7 +100,7 @@ def _starting(settings: Settings) -> list[Path]:
     return [path.parent for path in logs if registry.is_starting(path.parent)]
 
 
-def _ask_to_end(path: Path) -> Found | None:
+def _ask_to_end(path: Path) -> RunningRelay | None:
     """Tell the relay of this file to end, if it runs."""
     found = _alive(path)
     if found is None:
@@ -110,7 +110,7 @@ def _ask_to_end(path: Path) -> Found | None:
     return found
 
 
-def _send(found: Found, path: Path) -> None:
+def _send(found: RunningRelay, path: Path) -> None:
     if sys.platform != "linux":
         os.kill(found.relay_pid, signal.SIGTERM)
         return
@@ -123,7 +123,7 @@ def _send(found: Found, path: Path) -> None:
         os.close(held)
 
 
-def _runs(found: Found) -> bool:
+def _runs(found: RunningRelay) -> bool:
     # By its process: the file goes some time before.
     return registry.started_at(found.relay_pid) == found.started
 

@@ -46,11 +46,30 @@ class Exit:
     """Why it is gone, where that was not its own doing."""
 
 
+class NumberedLines(bytes):
+    """Whole lines of one run, with the number of the last of them.
+
+    Whoever stores the lines stores the number with them, and then sets `is_stored`: from then on
+    they must not come again, whatever fails.
+    """
+
+    run: str
+    upto: int
+    is_stored: bool = False
+
+    @classmethod
+    def of(cls, lines: bytes, run: str, upto: int) -> NumberedLines:
+        """Return these lines with their number."""
+        numbered = cls(lines)
+        numbered.run, numbered.upto = run, upto
+        return numbered
+
+
 class Receiver(Protocol):
-    """Whom a transport tells. Called from the event loop, in order; must never block or raise."""
+    """Takes what a transport delivers, in order, on the event loop; must never block or raise."""
 
     def data_received(self, data: bytes) -> None:
-        """Take some bytes of the peer's output, cut anywhere."""
+        """Take some bytes of the peer's output, cut anywhere; `NumberedLines` are whole."""
         ...
 
     def eof_received(self) -> None:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 
-from pilothouse.doors.contract import Carried, Outgoing
+from pilothouse.doors.contract import Carried, LostLines, Outgoing
 from pilothouse.transport import Exit
+from pilothouse.transport.base import NumberedLines
 from tests.support.waiting import DEADLINE
 
 
@@ -24,6 +25,11 @@ class Disk:
         return Carried(self.received, self.sent, [*self.outgoing.values()])
 
 
+def noted_in(lost: list[str]) -> LostLines:
+    """Who is told of lost lines, and stores nothing."""
+    return lambda because, lines=None: lost.append(because)
+
+
 class RecordedLedger:
     """The ledger and the receiver of a run: what it is told is on the disk once it is committed."""
 
@@ -35,7 +41,10 @@ class RecordedLedger:
         self.failure: Exception | None = None
         self.refusing: Exception | None = None
         """What taking lines ends in."""
+        self.failing: Exception | None = None
+        """What it ends in when they are stored."""
         self.calls: list[str] = []
+        self.lost: list[str] = []
         self.told = bytearray()
         self.exits: list[Exit] = []
         self.taken_upto: list[int] = []
@@ -44,17 +53,14 @@ class RecordedLedger:
 
     # -- Ledger
 
-    def receiving(self, upto: int) -> None:
-        self.calls.append(f"receiving {upto}")
-        self._later(lambda: setattr(self.disk, "received", upto))
-
-    def not_received(self) -> bool:
-        self.calls.append("not received")
-        self._waiting.pop()
-        return True
-
-    def kept(self) -> asyncio.Future[None]:
+    def kept(self, upto: int | None = None) -> asyncio.Future[None]:
+        if upto is not None:
+            self._note(upto)
         return self._later(lambda: None)
+
+    def _note(self, upto: int) -> None:
+        self.calls.append(f"received {upto}")
+        self._later(lambda: setattr(self.disk, "received", upto))
 
     def sending(self, outgoing: Sequence[Outgoing]) -> asyncio.Future[None]:
         def store() -> None:
@@ -71,16 +77,31 @@ class RecordedLedger:
         self.taken_upto.append(upto)
         self._later(remove)
 
+    # -- LostLines
+
+    def lines_lost(self, because: str, lines: NumberedLines | None = None) -> None:
+        """Store it with its number, as an engine does."""
+        self.lost.append(because)
+        if lines is not None:
+            self._note(lines.upto)
+            lines.is_stored = True
+        self.calls.append("lost")
+
     # -- Receiver
 
     def data_received(self, data: bytes) -> None:
         if self.refusing is not None:
             raise self.refusing
-        self.calls.append("data")
+        assert isinstance(data, NumberedLines)
         self.told += data
-        lines = data.split(b"\n")
+        lines = bytes(data).split(b"\n")
         assert lines.pop() == b"", "a relay's lines are whole"
+        self._note(data.upto)
+        self.calls.append("data")
         self._later(lambda: self.disk.lines.extend(lines))
+        data.is_stored = True
+        if self.failing is not None:
+            raise self.failing
 
     def eof_received(self) -> None:
         self.calls.append("eof")

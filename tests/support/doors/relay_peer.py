@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from pilothouse.doors.relays import RelayTransport
+from pilothouse.doors.relay_transport import RelayTransport
 from pilothouse.doors.sockets import Socket
-from pilothouse.relay import framing
-from pilothouse.relay.framing import Frame, Hello, Kind, Welcome
+from pilothouse.relay import door_frames
+from pilothouse.relay.door_frames import Frame, FrameKind, RelayHello, RelayWelcome
 from tests.support.waiting import DEADLINE
 
 SESSION = "a-session"
@@ -37,8 +37,10 @@ class RelayPeer:
             raise OSError("the peer has left")
         self._down.put_nowait(message)
 
-    def say(self, kind: Kind, number: int, payload: bytes = b"", *, acknowledged: int = 0) -> None:
-        data = framing.encode(Frame(kind, number, acknowledged, payload))
+    def say(
+        self, kind: FrameKind, number: int, payload: bytes = b"", *, acknowledged: int = 0
+    ) -> None:
+        data = door_frames.encode(Frame(kind, number, acknowledged, payload))
         self._up.put_nowait({"type": "websocket.receive", "bytes": data})
 
     def say_raw(self, **content: bytes | str) -> None:
@@ -46,8 +48,8 @@ class RelayPeer:
 
     def greet(self, first: int = 1, written: int = 0, **others: Any) -> None:
         about: dict[str, Any] = {"session_id": SESSION, "run": RUN, "pid": 77, **others}
-        hello = Hello(first=first, written=written, **about)
-        self.say(Kind.HELLO, first, framing.pack(hello), acknowledged=written)
+        hello = RelayHello(first=first, written=written, **about)
+        self.say(FrameKind.HELLO, first, door_frames.pack(hello), acknowledged=written)
 
     def leave(self, code: int = 1006) -> None:
         self.left = True
@@ -57,7 +59,7 @@ class RelayPeer:
         async with asyncio.timeout(DEADLINE):
             message = await self._down.get()
         assert message["type"] == "websocket.send", message
-        return framing.decode(message["bytes"])
+        return door_frames.decode(message["bytes"])
 
     def has_heard(self) -> bool:
         """Whether there is something to hear."""
@@ -65,8 +67,8 @@ class RelayPeer:
 
     async def welcomed(self) -> int:
         frame = await self.hear()
-        assert frame.kind is Kind.WELCOME
-        welcome: Welcome = framing.unpack(Welcome, frame.payload)
+        assert frame.kind is FrameKind.WELCOME
+        welcome: RelayWelcome = door_frames.unpack(RelayWelcome, frame.payload)
         return welcome.committed
 
     async def closed(self) -> int:

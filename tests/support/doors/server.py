@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pilothouse.doors.door import Doors
 from pilothouse.doors.listening import listen, serve
-from pilothouse.doors.relays import RelayTransport
+from pilothouse.doors.relay_transport import RelayTransport
 from pilothouse.doors.tokens import Keyring
 from tests.support.doors.ledger import Disk, RecordedLedger
 

@@ -19,7 +19,7 @@ from pilothouse.api.statuses import Status
 from pilothouse.doors.door import Doors
 from pilothouse.doors.listening import serve
 from pilothouse.engine.engine import SessionEngine
-from pilothouse.relay.registry import Found, alive, started_at
+from pilothouse.relay.registry import RunningRelay, alive, started_at
 from pilothouse.server.engines import open_with_doors
 from pilothouse.server.listening import address_of, bind
 from pilothouse.server.simulating import Choice
@@ -112,7 +112,7 @@ class EngineHarness:
 
     # What is behind it
 
-    def relays(self) -> list[Found]:
+    def relays(self) -> list[RunningRelay]:
         """Every relay that lives."""
         folder = self.settings().state_dir / "relays"
         found = [alive(each) for each in folder.iterdir()] if folder.is_dir() else []

@@ -1,7 +1,7 @@
 """Relays in memory, which carry what played CLIs say, and go on when their engine is killed.
 
-A relay's own parts are the real ones (`Courier`, `Intake`, `Spool`); only processes, sockets and
-clocks are played.
+A relay's own parts are the real ones (`DoorSession`, `StdinQueue`, `Spool`); only processes,
+sockets and clocks are played.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from pilothouse.doors.door import Doors
 from pilothouse.doors.tokens import Keyring
-from pilothouse.relay import framing
-from pilothouse.relay.courier import Courier, Door
-from pilothouse.relay.framing import Hello, Kind
-from pilothouse.relay.intake import Intake, Item
+from pilothouse.relay import door_frames
+from pilothouse.relay.door_frames import FrameKind, RelayHello
+from pilothouse.relay.door_session import DoorAccess, DoorSession
 from pilothouse.relay.pace import PACE
 from pilothouse.relay.refusals import Refusal
-from pilothouse.relay.registry import Found
+from pilothouse.relay.registry import RunningRelay
 from pilothouse.relay.spool import Spool
+from pilothouse.relay.stdin_queue import Item, StdinQueue
 from pilothouse.relay.timers import Timers
 from pilothouse.transport import Exit, SpawnFailed, TransportClosed
 from tests.support.engine.played_cli import PlayedCLI
@@ -117,7 +117,7 @@ class _Timers(Timers):
             self._relay.seek()
 
 
-class _Intake(Intake):
+class _Stdin(StdinQueue):
     """Writes to a CLI in memory."""
 
     def __init__(self, cli: PlayedCLI, obey: Callable[[str], None]) -> None:
@@ -135,15 +135,15 @@ class _Intake(Intake):
         return True
 
 
-class _Courier(Courier):
+class _Session(DoorSession):
     """Connects in memory."""
 
     def __init__(self, relay: PlayedRelay) -> None:
-        door: Any = Door(None, "", None)  # type: ignore[arg-type]
+        door: Any = DoorAccess(None, "", None)  # type: ignore[arg-type]
         watch: Any = _Watch()
-        parts = (relay, relay.spool, relay.intake, watch, _Timers(relay), PACE)
+        parts = (relay, relay.spool, relay.stdin, watch, _Timers(relay), PACE)
         super().__init__(door, *parts)
-        for each in (self._resolver._readable, self._resolver._writable):
+        for each in (self._dialler._resolver._readable, self._dialler._resolver._writable):
             os.close(each)
         self._relay = relay
 
@@ -173,8 +173,8 @@ class PlayedRelay:
         self.run = run
         self.cli = PlayedCLI(stage, session_id, modern=stage.modern)
         self.spool = Spool(None)
-        self.intake = _Intake(self.cli, self._obey)
-        self.courier = _Courier(self)
+        self.stdin = _Stdin(self.cli, self._obey)
+        self.session = _Session(self)
         self.watchers: list[Callable[[str], None]] = []
         self.is_gone = False
         self.refusal: int | None = None
@@ -188,7 +188,7 @@ class PlayedRelay:
 
     @property
     def wire(self) -> PlayedWire | None:
-        link: Any = self.courier._link
+        link: Any = self.session._link
         return link
 
     @property
@@ -196,13 +196,13 @@ class PlayedRelay:
         """Whether the CLI and we have nothing on the way to each other."""
         ours, theirs = self.cli.transport, self.cli.end
         idle = (not each._outbox and not each._flushing for each in (ours, theirs))
-        return all(idle) and not self.intake.waiting
+        return all(idle) and not self.stdin.waiting
 
     @property
     def rests_at_door(self) -> bool:
         """Whether the door has everything of ours, and we are there to hear what comes."""
-        is_told = self.courier._told == self.intake.written
-        return self.courier.is_greeted and is_told and self.spool.first == self.spool.next
+        is_told = self.session._told == self.stdin.written
+        return self.session.is_greeted and is_told and self.spool.first == self.spool.next
 
     # Connections
 
@@ -215,7 +215,7 @@ class PlayedRelay:
     def find_door(self) -> None:
         if self._seeking and self.stage.doors is not None and not self.is_gone:
             self._seeking = False
-            self.courier.connect()
+            self.session.connect()
 
     def dial(self, told: Told) -> PlayedWire:
         return self.stage.connect(self.session_id, self.run, told)
@@ -226,46 +226,48 @@ class PlayedRelay:
             return
         match message["type"]:
             case "websocket.accept":
-                self.courier.link_opened()
+                self.session.link_opened()
             case "websocket.close":
                 is_right = message["code"] != Refusal.FRAME_REFUSED
                 self.stage.expect(is_right, f"a relay was refused: {message}")
-                self.courier.link_lost(message["reason"], message["code"])
+                self.session.link_lost(message["reason"], message["code"])
             case _:
-                self.courier.link_received(message["bytes"])
+                self.session.link_received(message["bytes"])
         self._pump()
 
     def cut(self) -> None:
         """Break the connection, for both."""
         if self.wire is not None:
             self.wire.cut(delivers=False)
-            self.courier.abandon()
+            self.session.abandon()
 
     def connect_twice(self) -> None:
         """Break it for us alone: the door has two for a while."""
-        if self.courier.is_greeted:
-            self.courier.abandon()
+        if self.session.is_greeted:
+            self.session.abandon()
 
     def be_doubled(self) -> None:
         """Have another come with our token, which stands where we do, and says nothing more."""
 
         def told(wire: PlayedWire, message: dict[str, Any]) -> None:
             if message["type"] == "websocket.accept":
-                hello = framing.pack(self.hello())
-                frame = framing.Frame(Kind.HELLO, self.spool.first, self.intake.written, hello)
-                wire.send(framing.encode(frame))
+                hello = door_frames.pack(self.hello())
+                frame = door_frames.Frame(
+                    FrameKind.HELLO, self.spool.first, self.stdin.written, hello
+                )
+                wire.send(door_frames.encode(frame))
 
-        if self.stage.doors is not None and self.courier.is_greeted:
+        if self.stage.doors is not None and self.session.is_greeted:
             self.dial(told)
 
-    # What the courier wants to know
+    # What the session with the door wants to know
 
-    def hello(self) -> Hello:
-        return Hello(
+    def hello(self) -> RelayHello:
+        return RelayHello(
             session_id=self.session_id,
             run=self.run,
             first=self.spool.first,
-            written=self.intake.written,
+            written=self.stdin.written,
             pid=1,
         )
 
@@ -281,7 +283,7 @@ class PlayedRelay:
         if self._ended:
             self._go("it was refused")
         else:
-            self.intake.end()
+            self.stdin.end()
 
     def all_acknowledged(self) -> None:
         self._go("it has ended")
@@ -298,8 +300,8 @@ class PlayedRelay:
     def exited(self, exit: Exit) -> None:
         self._ended = True
         self._let_go()
-        self.intake.close()
-        self.courier.finish(framing.Exit(exit.code, exit.signal))
+        self.stdin.close()
+        self.session.finish(door_frames.CLIExit(exit.code, exit.signal))
         if self.refusal is None:
             self._pump()
         else:
@@ -310,7 +312,7 @@ class PlayedRelay:
 
     def _pump(self) -> None:
         if not self.is_gone:
-            self.courier.pump()
+            self.session.pump()
 
     # The end
 
@@ -327,7 +329,7 @@ class PlayedRelay:
             return
         self.is_gone = True
         self._let_go()
-        self.courier.close()
+        self.session.close()
         self.stage.relays.pop(self.run)
         for each in self.watchers:
             asyncio.get_running_loop().call_soon(each, reason)
@@ -365,9 +367,9 @@ class PlayedRelays:
             raise SpawnFailed("claude", "whoever wanted it was killed")
         await self._stage.add_relay(session_id, run, held)
 
-    def find(self, run: str) -> Found | None:
+    def find(self, run: str) -> RunningRelay | None:
         relay = self._stage.relays.get(run)
-        return None if relay is None else Found(relay.session_id, run, 2, 0, None, 1)
+        return None if relay is None else RunningRelay(relay.session_id, run, 2, 0, None, 1)
 
     def is_starting(self, run: str) -> bool:
         return False

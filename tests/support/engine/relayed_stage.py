@@ -79,7 +79,7 @@ class RelayedStage(EngineStage):
             wire.cut(delivers=delivers)
         for relay in list(self.relays.values()):
             if relay.wire is not None:
-                relay.courier.abandon()
+                relay.session.abandon()
 
     # Life
 
@@ -292,14 +292,14 @@ def _rests(one: Session) -> bool:
     if client is None or asks is None:
         return True
     channel: Any = client._channel
-    transport = channel._transport
+    link = channel._transport._link
     waiting = [each for each in asks._waiting.values() if not each.done()]
     return (
         not channel._waiters
         and not channel._flushing
         and len(channel._serving) == len(waiting) == len(one.view.open_questions)
-        and transport._outbox.taken == transport._outbox.last
-        and transport._inbox.committed == transport._inbox.received
+        and link._outgoing.taken == link._outgoing.last
+        and link._committed == link._received
     )
 
 

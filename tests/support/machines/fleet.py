@@ -24,7 +24,7 @@ from pilothouse.api.requests import SessionOptions, Start
 from pilothouse.api.results import Runner
 from pilothouse.api.statuses import Status
 from pilothouse.relay import registry
-from pilothouse.relay.registry import Found
+from pilothouse.relay.registry import RunningRelay
 from pilothouse.remote import RemoteEngine
 from pilothouse_sim.clis import RealCLI, SimulatedCLI
 from tests.support.places import PROGRAMS
@@ -257,7 +257,7 @@ class FleetMachine:
             self._runner.send_signal(number)
         return await self.left()
 
-    def relays(self) -> dict[str, Found]:
+    def relays(self) -> dict[str, RunningRelay]:
         """By session: the relays that live."""
         found = (registry.alive(each) for each in (self.folder / "state/relays").glob("*"))
         return {each.session_id: each for each in found if each is not None}

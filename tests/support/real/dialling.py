@@ -80,7 +80,7 @@ class Hall:
         launch = prepare(options)
         transport = self.transport(launch, token=token or self.token, hybrid=hybrid)
         client = Client(options, transport=transport)
-        transport.lost_lines = self.lost.append
+        transport.lost_lines = lambda because, lines=None: self.lost.append(because)
         transport.reconnected = lambda: self._greet(client)
         self.doors.expect(transport)
         try:

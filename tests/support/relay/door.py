@@ -11,8 +11,16 @@ from typing import Any
 from websockets.asyncio.server import Server, ServerConnection, serve, unix_serve
 from websockets.exceptions import ConnectionClosed
 
-from pilothouse.relay import framing
-from pilothouse.relay.framing import Dropped, Exit, Frame, Hello, Kind, Order, Welcome
+from pilothouse.relay import door_frames
+from pilothouse.relay.door_frames import (
+    CLIExit,
+    Dropped,
+    Frame,
+    FrameKind,
+    Order,
+    RelayHello,
+    RelayWelcome,
+)
 from pilothouse.relay.refusals import Refusal
 from tests.support.waiting import DEADLINE
 
@@ -27,11 +35,11 @@ class RelayDoor:
         self.lines: list[bytes] = []
         self.dropped: dict[int, int] = {}
         """The sizes of lines that were too long, by their numbers; `lines` has none of them."""
-        self.exit: Exit | None = None
-        self.hellos: list[Hello] = []
+        self.exit: CLIExit | None = None
+        self.hellos: list[RelayHello] = []
         self.mistakes: list[str] = []
         self.repeated = 0
-        self.outbox: list[tuple[Kind, bytes]] = []
+        self.outbox: list[tuple[FrameKind, bytes]] = []
         self.written = 0
         self.acknowledging = True
         self.before_commit: Callable[[Frame], None] = lambda frame: None
@@ -117,12 +125,12 @@ class RelayDoor:
     async def has(self, lines: int) -> None:
         await self.until(lambda: len(self.lines) >= lines)
 
-    async def ended(self) -> Exit:
+    async def ended(self) -> CLIExit:
         await self.until(lambda: self.exit is not None)
         assert self.exit is not None
         return self.exit
 
-    async def greeted(self, times: int = 1) -> Hello:
+    async def greeted(self, times: int = 1) -> RelayHello:
         await self.until(lambda: len(self.hellos) >= times)
         return self.hellos[-1]
 
@@ -133,11 +141,11 @@ class RelayDoor:
 
     async def say(self, *lines: bytes) -> None:
         for line in lines:
-            self.outbox.append((Kind.LINES, line + b"\n"))
+            self.outbox.append((FrameKind.LINES, line + b"\n"))
             await self._send_last()
 
     async def order(self, do: str) -> None:
-        self.outbox.append((Kind.ORDER, framing.pack(Order(do))))
+        self.outbox.append((FrameKind.ORDER, door_frames.pack(Order(do))))
         await self._send_last()
 
     async def _send_last(self) -> None:
@@ -152,7 +160,7 @@ class RelayDoor:
         to = connection or self._current
         assert to is not None
         with suppress(ConnectionClosed):
-            await to.send(framing.encode(frame))
+            await to.send(door_frames.encode(frame))
 
     # -- listening
 
@@ -179,15 +187,15 @@ class RelayDoor:
             self._note()
 
     async def _greet(self, connection: ServerConnection) -> None:
-        frame = framing.decode(_binary(await connection.recv()))
-        assert frame.kind is Kind.HELLO
-        hello: Hello = framing.unpack(Hello, frame.payload)
+        frame = door_frames.decode(_binary(await connection.recv()))
+        assert frame.kind is FrameKind.HELLO
+        hello: RelayHello = door_frames.unpack(RelayHello, frame.payload)
         older, self._current = self._current, connection
         self.hellos.append(hello)
         if hello.first > self.committed + 1:
             self.mistakes.append(f"hello: {hello.first} after {self.committed}")
-        welcome = framing.pack(Welcome(self.committed))
-        await self.send(Frame(Kind.WELCOME, 0, self.committed, welcome), connection)
+        welcome = door_frames.pack(RelayWelcome(self.committed))
+        await self.send(Frame(FrameKind.WELCOME, 0, self.committed, welcome), connection)
         self.written = max(self.written, hello.written)
         for number in range(hello.written + 1, len(self.outbox) + 1):
             await self._send_outgoing(connection, number)
@@ -197,21 +205,21 @@ class RelayDoor:
         async for message in connection:
             if self._current is not connection:
                 break
-            await self._receive(connection, framing.decode(_binary(message)))
+            await self._receive(connection, door_frames.decode(_binary(message)))
 
     async def _receive(self, connection: ServerConnection, frame: Frame) -> None:
         self.before_commit(frame)
         self.written = max(self.written, frame.acknowledged)
-        if frame.kind is Kind.LINES:
+        if frame.kind is FrameKind.LINES:
             self._commit(frame)
-        elif frame.kind is Kind.DROPPED and frame.number == self.committed + 1:
-            self.dropped[frame.number] = framing.unpack(Dropped, frame.payload).size
-        elif frame.kind is Kind.EXIT and self.exit is None:
+        elif frame.kind is FrameKind.DROPPED and frame.number == self.committed + 1:
+            self.dropped[frame.number] = door_frames.unpack(Dropped, frame.payload).size
+        elif frame.kind is FrameKind.EXIT and self.exit is None:
             if frame.number != self.committed + 1:
                 self.mistakes.append(f"exit: {frame.number} after {self.committed}")
-            self.exit = framing.unpack(Exit, frame.payload)
+            self.exit = door_frames.unpack(CLIExit, frame.payload)
         if self.acknowledging:
-            await self.send(Frame(Kind.ACK, 0, self.committed), connection)
+            await self.send(Frame(FrameKind.ACK, 0, self.committed), connection)
         self._note()
 
     def _commit(self, frame: Frame) -> None:
@@ -227,7 +235,7 @@ class RelayDoor:
     async def acknowledge(self) -> None:
         """Acknowledge what was kept back."""
         self.acknowledging = True
-        await self.send(Frame(Kind.ACK, 0, self.committed))
+        await self.send(Frame(FrameKind.ACK, 0, self.committed))
 
 
 def _binary(message: str | bytes) -> bytes:

@@ -21,9 +21,9 @@ from pilothouse.doors.door import Doors
 from pilothouse.doors.runners import Runners
 from pilothouse.doors.sockets import Socket
 from pilothouse.doors.tokens import Keyring
-from pilothouse.relay import framing, registry
-from pilothouse.relay.framing import Frame, Hello, Kind, Order, Welcome
-from pilothouse.relay.registry import Found
+from pilothouse.relay import door_frames, registry
+from pilothouse.relay.door_frames import Frame, FrameKind, Order, RelayHello, RelayWelcome
+from pilothouse.relay.registry import RunningRelay
 from tests.support.doors.runner_peer import Notices
 from tests.support.places import PROGRAMS
 from tests.support.processes import gone
@@ -54,8 +54,8 @@ class RecordedRun:
         self.run = run
         self.machine = machine
         self.lines: list[str] = []
-        self.hellos: list[Hello] = []
-        self.exit: framing.Exit | None = None
+        self.hellos: list[RelayHello] = []
+        self.exit: door_frames.CLIExit | None = None
         self._committed = 0
         self._said = 0
         self._socket: Socket | None = None
@@ -63,36 +63,36 @@ class RecordedRun:
 
     async def visited(self, socket: Socket) -> None:
         while isinstance(data := await socket.receive(), bytes):
-            frame = framing.decode(data)
-            if frame.kind is Kind.HELLO:
-                self.hellos.append(framing.unpack(Hello, frame.payload))
-                welcome = framing.pack(Welcome(self._committed))
-                await socket.send(framing.encode(Frame(Kind.WELCOME, 0, 0, welcome)))
+            frame = door_frames.decode(data)
+            if frame.kind is FrameKind.HELLO:
+                self.hellos.append(door_frames.unpack(RelayHello, frame.payload))
+                welcome = door_frames.pack(RelayWelcome(self._committed))
+                await socket.send(door_frames.encode(Frame(FrameKind.WELCOME, 0, 0, welcome)))
                 self._socket = socket
-            elif frame.kind is Kind.LINES:
+            elif frame.kind is FrameKind.LINES:
                 self.lines += frame.payload.decode().splitlines()
                 self._committed = frame.number + frame.payload.count(b"\n") - 1
-            elif frame.kind is Kind.EXIT:
-                self.exit = framing.unpack(framing.Exit, frame.payload)
+            elif frame.kind is FrameKind.EXIT:
+                self.exit = door_frames.unpack(door_frames.CLIExit, frame.payload)
                 self._committed = frame.number
-            if frame.kind is not Kind.HELLO:
-                await socket.send(framing.encode(Frame(Kind.ACK, 0, self._committed)))
+            if frame.kind is not FrameKind.HELLO:
+                await socket.send(door_frames.encode(Frame(FrameKind.ACK, 0, self._committed)))
             self._changed.set()
 
     async def posted(self, body: bytes) -> int:
         raise AssertionError("a relay posts nothing")
 
     async def say(self, line: str) -> None:
-        await self._send(Kind.LINES, line.encode() + b"\n")
+        await self._send(FrameKind.LINES, line.encode() + b"\n")
 
     async def order(self, do: str) -> None:
-        await self._send(Kind.ORDER, framing.pack(Order(do)))
+        await self._send(FrameKind.ORDER, door_frames.pack(Order(do)))
 
-    async def _send(self, kind: Kind, payload: bytes) -> None:
+    async def _send(self, kind: FrameKind, payload: bytes) -> None:
         assert self._socket is not None
         self._said += 1
         frame = Frame(kind, self._said, self._committed, payload)
-        await self._socket.send(framing.encode(frame))
+        await self._socket.send(door_frames.encode(frame))
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(DEADLINE):
@@ -240,7 +240,7 @@ class RunnerHost:
     def log(self) -> Path:
         return self.folder / "log"
 
-    def relays(self) -> list[Found]:
+    def relays(self) -> list[RunningRelay]:
         found = (registry.alive(each) for each in (self.state / "relays").glob("*"))
         return [each for each in found if each is not None]
 

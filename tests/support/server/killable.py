@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from pilothouse.relay import registry
-from pilothouse.relay.registry import Found
+from pilothouse.relay.registry import RunningRelay
 from pilothouse_sim.clis import RealCLI, SimulatedCLI
 from tests.support.waiting import DEADLINE
 
@@ -141,12 +141,12 @@ class KillableServer:
             assert server.returncode == 0, self.errors()
         return out.decode().strip()
 
-    def relays(self) -> dict[str, Found]:
+    def relays(self) -> dict[str, RunningRelay]:
         """By run: the relays that live."""
         files = (self.folder / "state").glob(f"**/relays/*/{registry.NAME}")
         return {each.run: each for file in files if (each := registry.alive(file))}
 
-    def has(self, relay: Found) -> bool:
+    def has(self, relay: RunningRelay) -> bool:
         """Whether this very relay runs."""
         return registry.started_at(relay.relay_pid) == relay.started
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from pilothouse.relay import leaving, registry, spool
-from pilothouse.relay.framing import Exit
+from pilothouse.relay import leftovers, registry, spool
+from pilothouse.relay.door_frames import CLIExit
+from pilothouse.relay.launcher import start
 from pilothouse.relay.refusals import Refusal
 from pilothouse.relay.spool import Spool
-from pilothouse.relay.starting import start
 from tests.support.processes import alive, gone
 from tests.support.relay.door import SESSION, TOKEN, RelayDoor
 from tests.support.relay.relays import ECHO, SAYS, RunningRelay, python, relay
@@ -26,15 +26,15 @@ from tests.support.waiting import DEADLINE
 
 NOWHERE = "ws://127.0.0.1:9"
 HASTE = {"interrupt": 0.1, "close": 2.0, "terminate": 0.1, "kill": 2.0, "farewell": 0.1}
-GONE = Exit(3, None, "oh", "")
+GONE = CLIExit(3, None, "oh", "")
 
 
 def told(folder: Path) -> dict[str, Any]:
-    return json.loads((folder / leaving.NAME).read_bytes())
+    return json.loads((folder / leftovers.NAME).read_bytes())
 
 
 def lines(folder: Path) -> list[bytes]:
-    return (folder / leaving.LINES).read_bytes().splitlines()
+    return (folder / leftovers.LINES).read_bytes().splitlines()
 
 
 def names(folder: Path) -> set[str]:
@@ -67,7 +67,7 @@ async def test_what_nobody_came_for_is_left_with_the_end_when_the_will_is_done(
         "exit": {"code": 3, "signal": None, "stderr_tail": "oh\n", "reason": ""},
         "dropped": [],
     }
-    assert names(running.spool) == {leaving.NAME, leaving.LINES}
+    assert names(running.spool) == {leftovers.NAME, leftovers.LINES}
     assert all(path.stat().st_mode & 0o777 == 0o600 for path in running.spool.iterdir())
 
 
@@ -181,18 +181,18 @@ def test_the_spool_gives_its_room_back_while_it_is_written_down(
     monkeypatch.setattr(spool, "MEMORY", 100)
     monkeypatch.setattr(spool, "SEGMENT", 1000)
     monkeypatch.setattr(spool, "CHUNK", 100)
-    monkeypatch.setattr(leaving, "BATCH", 200)
+    monkeypatch.setattr(leftovers, "BATCH", 200)
     kept = filled(tmp_path, *(b"%099d" % number for number in range(100)))
     held: list[int] = []
-    store = leaving._store
+    store = leftovers._store
 
     def watched(fd: int, data: bytes) -> None:
         held.append(kept.held)
         store(fd, data)
 
-    monkeypatch.setattr(leaving, "_store", watched)
+    monkeypatch.setattr(leftovers, "_store", watched)
     before = len(os.listdir("/proc/self/fd"))  # noqa: PTH208
-    assert leaving.leave(tmp_path, kept, "s", "r", GONE) == ""
+    assert leftovers.leave(tmp_path, kept, "s", "r", GONE) == ""
     assert held[1:] == sorted(held[1:], reverse=True)
     assert held[-1] <= 200
     assert kept.held == 0
@@ -213,11 +213,11 @@ def files_no_larger_than(size: int) -> Iterator[None]:
 def test_a_disk_without_room_for_all_lines_gets_whole_ones_and_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leaving, "BATCH", 100)
+    monkeypatch.setattr(leftovers, "BATCH", 100)
     monkeypatch.setattr(spool, "CHUNK", 100)
     kept = filled(None, *(b"%049d" % number for number in range(100)))
     with files_no_larger_than(1025):
-        trouble = leaving.leave(tmp_path, kept, "s", "r", GONE)
+        trouble = leftovers.leave(tmp_path, kept, "s", "r", GONE)
     kept.close()
     assert "File too large" in trouble
     assert lines(tmp_path) == [b"%049d" % number for number in range(20)]
@@ -227,19 +227,19 @@ def test_a_disk_without_room_for_all_lines_gets_whole_ones_and_the_end(
 def test_what_stays_is_not_cleared_away(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
-    leaving.leave(folder, filled(None, b"one"), "s", "r", GONE)
+    leftovers.leave(folder, filled(None, b"one"), "s", "r", GONE)
     (folder / registry.NAME).touch()
     (folder / registry.LOG_NAME).touch()
     registry.clear(folder)
-    assert names(folder) == {leaving.NAME, leaving.LINES}
+    assert names(folder) == {leftovers.NAME, leftovers.LINES}
 
 
 def test_what_was_cut_off_half_way_is_cleared_away(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
-    (folder / leaving.PART).write_text("{}")
-    (folder / leaving.LINES).write_text("one\n")
-    assert not leaving.is_complete(folder)
+    (folder / leftovers.PART).write_text("{}")
+    (folder / leftovers.LINES).write_text("one\n")
+    assert not leftovers.is_complete(folder)
     registry.clear(folder)
     assert not folder.exists()
 

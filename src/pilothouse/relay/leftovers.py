@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from .framing import Exit
+    from .door_frames import CLIExit
     from .spool import Spool
 
 __all__ = ["LINES", "NAME", "Left", "discard", "is_complete", "leave"]
@@ -44,7 +44,7 @@ class Left(NamedTuple):
     """The lines that were too long, by their numbers, with their sizes."""
 
 
-def leave(folder: Path, spool: Spool, session_id: str, run: str, exit_: Exit) -> str:
+def leave(folder: Path, spool: Spool, session_id: str, run: str, exit_: CLIExit) -> str:
     """Write down what the spool has, which is empty then, and the CLI's end; raises `OSError`.
 
     The result says why lines are missing, if so: the end is left all the same.

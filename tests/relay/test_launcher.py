@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from pilothouse.relay import registry
-from pilothouse.relay.starting import start
+from pilothouse.relay.launcher import start
 from pilothouse.transport import SpawnFailed
 from tests.support.processes import alive, gone
 from tests.support.relay.door import SESSION, TOKEN, RelayDoor

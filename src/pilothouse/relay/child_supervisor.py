@@ -1,4 +1,4 @@
-"""Looks after the CLI: reads its lines into the spool, ends it in order, knows when it is gone."""
+"""Runs the CLI: reads its lines into the spool, ends it in order, notices its end."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from pilothouse.transport.base import SpawnFailed
 
 from . import child as children
 from . import orphans
-from .framing import Exit
-from .intake import Intake
+from .door_frames import CLIExit
 from .ladder import Ladder
-from .watching import READ, WRITE
+from .poller import READ, WRITE
+from .stdin_queue import StdinQueue
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from .child import Child
     from .pace import Pace
+    from .poller import Poller
     from .spool import Spool
     from .timers import Timers
-    from .watching import Watch
 
-__all__ = ["Keeper", "KeeperOwner"]
+__all__ = ["ChildOwner", "ChildSupervisor"]
 
 SIZE: Final = 120 * 1024
 """Below the size from which the allocator asks the kernel each time."""
@@ -38,46 +38,46 @@ LATE_READINGS: Final = 10
 NOT_STARTED: Final = 127
 
 
-class KeeperOwner(Protocol):
-    """Whom a keeper tells."""
+class ChildOwner(Protocol):
+    """Who is notified of what a supervisor sees."""
 
-    def cli_ended(self, exit_: Exit) -> None:
+    def cli_ended(self, exit_: CLIExit) -> None:
         """Note that the CLI is gone and its last line is in the spool: called once."""
         ...
 
     def is_awaited(self) -> bool:
-        """Say whether somebody will still take what the CLI said."""
+        """Return whether somebody will still take what the CLI said."""
         ...
 
     def say(self, text: str) -> None:
-        """Tell whoever reads the log."""
+        """Write a line to the log."""
         ...
 
 
-class Keeper:
+class ChildSupervisor:
     """One CLI from its start to its end. Its lines go to the spool as they come."""
 
     def __init__(
-        self, owner: KeeperOwner, spool: Spool, watch: Watch, timers: Timers, pace: Pace
+        self, owner: ChildOwner, spool: Spool, poller: Poller, timers: Timers, pace: Pace
     ) -> None:
         self._owner = owner
         self._spool = spool
-        self._watch = watch
+        self._poller = poller
         self._timers = timers
         self._pace = pace
         self._child: Child | None = None
         self._ladder: Ladder | None = None
-        self.intake = Intake(-1, self._obey, self._close_stdin)
-        self.has_read = False
+        self.stdin = StdinQueue(-1, self._obey, self._close_stdin)
+        self._has_read = False
         """Whether the last turn read all there was, and there was something."""
         self._taken = 0
         """Bytes of the CLI's output read so far."""
         self._late_readings = 0
-        self._watching: tuple[bool, bool] | None = None
+        self._wanted: tuple[bool, bool] | None = None
         self._was_full = False
         self._output_ended = False
         self._gone = False
-        self._exit: Exit | None = None
+        self._exit: CLIExit | None = None
         self._guard_lost_at = 0.0
 
     @property
@@ -98,28 +98,37 @@ class Keeper:
             self._child = child = children.start(argv, env, cwd)
         except SpawnFailed as failure:
             orphans.end_children()
-            self._conclude(Exit(NOT_STARTED, None, str(failure)))
+            self._conclude(CLIExit(NOT_STARTED, None, str(failure)))
             return
-        self.intake = Intake(child.stdin, self._obey, self._close_stdin)
-        self._ladder = Ladder(child, self.intake, self._timers, self._pace, self._cli_gone)
-        self._watch.set(child.stderr, READ, self._stderr_ready)
-        self._watch.set(child.status, READ, self._status_ready)
+        self.stdin = StdinQueue(child.stdin, self._obey, self._close_stdin)
+        self._ladder = Ladder(child, self.stdin, self._timers, self._pace, self._cli_gone)
+        self._poller.set(child.stderr, READ, self._stderr_ready)
+        self._poller.set(child.status, READ, self._status_ready)
 
     def keep_watch(self) -> None:
         """Look at stdin only while there is something to write, at stdout while there is room."""
         if self._child is None or self.ended:
             return
-        full, waiting = wanted = (self._spool.full, self.intake.waiting)
-        if wanted == self._watching:
+        full, waiting = wanted = (self._spool.full, self.stdin.waiting)
+        if wanted == self._wanted:
             return
-        self._watching = wanted
-        self._tell_full(full=full)
+        self._wanted = wanted
+        self._report_full(full=full)
         if not self._output_ended:
-            self._watch.set(self._child.stdout, 0 if full else READ, self._stdout_ready)
-        if not self.intake.broken:
-            self._watch.set(self._child.stdin, WRITE if waiting else 0, self._stdin_ready)
+            self._poller.set(self._child.stdout, 0 if full else READ, self._stdout_ready)
+        if not self.stdin.broken:
+            self._poller.set(self._child.stdin, WRITE if waiting else 0, self._stdin_ready)
 
-    def _tell_full(self, *, full: bool) -> None:
+    def rest(self) -> None:
+        """Pause after all there was has been read, so that what follows is read together.
+
+        What costs is the waking up, not the bytes: a line after a silence has just been sent.
+        """
+        if self._has_read:
+            self._has_read = False
+            time.sleep(self._pace.pause)
+
+    def _report_full(self, *, full: bool) -> None:
         if full and not self._was_full:
             why = self._spool.trouble or "its limit is reached"
             self._owner.say(
@@ -130,14 +139,14 @@ class Keeper:
         self._was_full = full
 
     def _stdin_ready(self, _: int) -> None:
-        self.intake.flush()
+        self.stdin.flush()
 
     def _close_stdin(self) -> None:
         assert self._child is not None
         self._close(self._child.stdin)
 
     def _close(self, fd: int) -> None:
-        self._watch.forget(fd)
+        self._poller.forget(fd)
         os.close(fd)
 
     def _stdout_ready(self, _: int) -> None:
@@ -145,15 +154,18 @@ class Keeper:
             return
         before = self._taken
         while True:
-            data = children.read(self._child.stdout, SIZE)
-            if data == b"":
+            try:
+                data = os.read(self._child.stdout, SIZE)
+            except BlockingIOError:
+                self._has_read = self._taken > before
+                return
+            if not data:
                 self._end_output()
                 return
-            if data is not None:
-                self._spool.append(data)
-                self._taken += len(data)
-            if data is None or len(data) < SIZE:
-                self.has_read = self._taken > before
+            self._spool.append(data)
+            self._taken += len(data)
+            if len(data) < SIZE:
+                self._has_read = True
                 return
             if self._taken >= before + TURN or self._spool.full:
                 return
@@ -161,7 +173,7 @@ class Keeper:
     def _stderr_ready(self, _: int) -> None:
         assert self._child is not None
         if not self._child.read_stderr():
-            self._watch.forget(self._child.stderr)
+            self._poller.forget(self._child.stderr)
 
     # -- ... by way of orders ...
 
@@ -182,7 +194,7 @@ class Keeper:
             self._ladder.interrupt()
 
     def terminate(self) -> None:
-        """Tell the CLI to end, and see that it does."""
+        """Send the CLI SIGTERM, and kill it if that is not enough."""
         if self._ladder is not None:
             self._ladder.terminate()
 
@@ -207,10 +219,10 @@ class Keeper:
         assert self._child is not None
         more = self._child.read_status()
         if self._child.wait_status is not None:
-            self._watch.forget(self._child.status)
+            self._poller.forget(self._child.status)
             self._cli_gone()
         elif not more:
-            self._watch.forget(self._child.status)
+            self._poller.forget(self._child.status)
             self._lose_guard()
 
     def _lose_guard(self) -> None:
@@ -250,11 +262,11 @@ class Keeper:
 
     def _end_silent_output(self) -> None:
         """Something out of reach holds the CLI's output open, or we had no room to read it."""
-        before, self.has_read = self._taken, False
+        before, self._has_read = self._taken, False
         if not self._spool.full:
             self._stdout_ready(READ)
         # Only what was emptied and is not at its end has another writer.
-        self._late_readings += self.has_read
+        self._late_readings += self._has_read
         more = self._spool.full or self._taken > before
         if more and self._late_readings < LATE_READINGS and self._owner.is_awaited():
             self._timers.set("output", self._pace.end_of_output, self._end_silent_output)
@@ -266,7 +278,7 @@ class Keeper:
             assert self._child is not None
             self._timers.cancel("output")
             self._finish_stderr(self._child)
-            self.intake.close()
+            self.stdin.close()
             self._spool.finish()
             reason = "its guard was killed" if self._guard_lost_at else ""
             self._conclude(_exit(self._child)._replace(reason=reason))
@@ -279,15 +291,15 @@ class Keeper:
         self._close(child.stderr)
         self._close(child.status)
 
-    def _conclude(self, exit_: Exit) -> None:
+    def _conclude(self, exit_: CLIExit) -> None:
         self._exit = exit_
         self._owner.cli_ended(exit_)
 
 
-def _exit(child: Child) -> Exit:
+def _exit(child: Child) -> CLIExit:
     if child.wait_status is None:
-        return Exit(None, None, child.stderr_tail)
+        return CLIExit(None, None, child.stderr_tail)
     code = os.waitstatus_to_exitcode(child.wait_status)
     if code < 0:
-        return Exit(None, -code, child.stderr_tail)
-    return Exit(code, None, child.stderr_tail)
+        return CLIExit(None, -code, child.stderr_tail)
+    return CLIExit(code, None, child.stderr_tail)

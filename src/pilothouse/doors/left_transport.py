@@ -11,15 +11,15 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from pilothouse.relay import leaving, registry
-from pilothouse.transport.base import Exit, TransportClosed, TransportError
+from pilothouse.relay import leftovers, registry
+from pilothouse.transport.base import Exit, NumberedLines, TransportClosed, TransportError
 
-from .contract import Carried, Ledger, too_long
+from .contract import Carried, Ledger, LostLines, too_long
 
 if TYPE_CHECKING:
     from pilothouse.transport.base import Receiver
@@ -59,7 +59,7 @@ class Leftover:
 def find(folder: Path) -> Leftover | None:
     """What a relay has left in its folder, if it did and was not cut off."""
     try:
-        given = json.loads((folder / leaving.NAME).read_bytes())
+        given = json.loads((folder / leftovers.NAME).read_bytes())
         return _leftover(folder, given)
     except FileNotFoundError:
         return None
@@ -83,7 +83,7 @@ def _leftover(folder: Path, given: Any) -> Leftover:
         first=first,
         next=following,
         exit=_exit(given["exit"]),
-        path=folder / leaving.LINES,
+        path=folder / leftovers.LINES,
         dropped=_dropped(given.get("dropped", [])),
     )
 
@@ -104,11 +104,11 @@ def _exit(given: Any) -> Exit:
 
 def clear(folder: Path) -> None:
     """Remove what was left there, and the folder if that was all."""
-    leaving.discard(folder)
+    leftovers.discard(folder)
     registry.clear(folder)
 
 
-class Batch(NamedTuple):
+class LeftLines(NamedTuple):
     """Whole lines out of the file."""
 
     lines: Sequence[bytes]
@@ -116,7 +116,7 @@ class Batch(NamedTuple):
     """Where the next ones begin."""
 
 
-def _read(path: Path, start: int, skipped: int) -> Batch:
+def _read(path: Path, start: int, skipped: int) -> LeftLines:
     """Some lines from there on, without the first so many; none at the end."""
     with path.open("rb") as file:
         file.seek(start)
@@ -126,7 +126,7 @@ def _read(path: Path, start: int, skipped: int) -> Batch:
         lines = file.readlines(BATCH)
         if lines and not lines[-1].endswith(b"\n"):
             lines.pop()
-        return Batch(lines, file.tell())
+        return LeftLines(lines, file.tell())
 
 
 class LeftTransport:
@@ -145,11 +145,13 @@ class LeftTransport:
         self.machine: Final = machine
         self.pid: Final[int | None] = None
         self.stderr_tail: Final = leftover.exit.stderr_tail
-        self.lost_lines: Callable[[str], None] | None = None
+        self.lost_lines: LostLines | None = None
         """Told in a sentence of lines that are gone for good."""
         self._leftover = leftover
         self._ledger = ledger
         self._received = carried.received
+        self._stored = carried.received
+        """The last number that was given to the journal."""
         self._offset = 0
         self._receiver: Receiver | None = None
         self._exit: Exit | None = None
@@ -237,12 +239,9 @@ class LeftTransport:
         gone = upto - self._received
         if gone <= 0:
             return
-        self._received = upto
-        self._ledger.receiving(upto)
         log.error("lines of a CLI are gone for good", extra={**self._about, "lines": gone})
-        if self.lost_lines is not None:
-            lines = "1 line of the CLI was" if gone == 1 else f"{gone} lines of the CLI were"
-            self.lost_lines(f"{lines} lost: neither its relay nor the journal has more")
+        lines = "1 line of the CLI was" if gone == 1 else f"{gone} lines of the CLI were"
+        self._skip(upto, f"{lines} lost: neither its relay nor the journal has more")
 
     def _read(self) -> None:
         # Only at the beginning there are some that are committed.
@@ -251,7 +250,7 @@ class LeftTransport:
         reading = loop.run_in_executor(None, _read, self._leftover.path, self._offset, known)
         reading.add_done_callback(self._was_read)
 
-    def _was_read(self, reading: asyncio.Future[Batch]) -> None:
+    def _was_read(self, reading: asyncio.Future[LeftLines]) -> None:
         failure = None if reading.cancelled() else reading.exception()
         if self._exit is not None or reading.cancelled():
             return
@@ -262,17 +261,16 @@ class LeftTransport:
         else:
             self._tell_end()
 
-    def _tell(self, batch: Batch) -> None:
+    def _tell(self, batch: LeftLines) -> None:
         assert self._receiver is not None
         self._offset = batch.end
         try:
             self._tell_each(batch.lines)
         except Exception as error:
             log.exception("what a relay has left cannot be taken", extra=self._about)
-            self._ledger.not_received()
             self._give_up(f"what its relay has left cannot be taken: {error}")
         else:
-            self._ledger.kept().add_done_callback(self._was_kept)
+            self._kept().add_done_callback(self._was_kept)
 
     def _tell_each(self, lines: Sequence[bytes]) -> None:
         first, told = self._received + 1, 0
@@ -287,14 +285,29 @@ class LeftTransport:
         if lines:
             assert self._receiver is not None
             self._received += len(lines)
-            self._ledger.receiving(self._received)
-            self._receiver.data_received(b"".join(lines))
+            numbered = NumberedLines.of(b"".join(lines), self.run, self._received)
+            self._receiver.data_received(numbered)
+            self._note(numbered)
 
     def _tell_dropped(self, size: int) -> None:
-        self._received += 1
-        self._ledger.receiving(self._received)
+        self._skip(self._received + 1, too_long(size))
+
+    def _skip(self, upto: int, because: str) -> None:
+        """Go on after this number: the lines up to it are gone."""
+        self._received = upto
+        numbered = NumberedLines.of(b"", self.run, upto)
         if self.lost_lines is not None:
-            self.lost_lines(too_long(size))
+            self.lost_lines(because, numbered)
+        self._note(numbered)
+
+    def _note(self, lines: NumberedLines) -> None:
+        if lines.is_stored:
+            self._stored = lines.upto
+
+    def _kept(self) -> asyncio.Future[None]:
+        """Done when all that was told is committed; its number too, where no line brought it."""
+        is_stored, self._stored = self._stored == self._received, self._received
+        return self._ledger.kept(None if is_stored else self._received)
 
     def _was_kept(self, done: asyncio.Future[None]) -> None:
         failed = _failed(done)
@@ -309,9 +322,8 @@ class LeftTransport:
         leftover = self._leftover
         self._miss(leftover.next - 1)
         self._received = max(self._received + 1, leftover.next)
-        self._ledger.receiving(self._received)
         self._exited(leftover.exit)
-        self._ledger.kept().add_done_callback(self._end_was_kept)
+        self._kept().add_done_callback(self._end_was_kept)
 
     def _exited(self, exit_: Exit) -> None:
         receiver, self._exit = self._receiver, exit_

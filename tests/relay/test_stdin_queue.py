@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.relay.intake import Gap, Intake
+from pilothouse.relay.stdin_queue import OutOfOrder, StdinQueue
 
 
 class Input:
@@ -20,7 +20,7 @@ class Input:
         os.set_blocking(self._writable, False)
         os.set_blocking(self._readable, False)
         self.obeyed: list[str] = []
-        self.intake = Intake(self._writable, self.obeyed.append, self._close)
+        self.intake = StdinQueue(self._writable, self.obeyed.append, self._close)
 
     def _close(self) -> None:
         os.close(self._writable)
@@ -64,16 +64,16 @@ def test_what_came_before_is_not_written_again(it: Input) -> None:
 
 def test_what_skips_a_number_is_refused(it: Input) -> None:
     it.intake.take_lines(1, b"one\n")
-    with pytest.raises(Gap):
+    with pytest.raises(OutOfOrder):
         it.intake.take_lines(3, b"three\n")
-    with pytest.raises(Gap):
+    with pytest.raises(OutOfOrder):
         it.intake.take_order(3, "kill")
     assert it.read() == b"one\n"
     assert it.obeyed == []
 
 
 def test_half_a_line_is_refused(it: Input) -> None:
-    with pytest.raises(Gap):
+    with pytest.raises(OutOfOrder):
         it.intake.take_lines(1, b"one\ntw")
     assert it.read() is None
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from pilothouse.relay import framing
-from pilothouse.relay.framing import Frame, FrameError, Hello, Kind
+from pilothouse.relay import door_frames
+from pilothouse.relay.door_frames import Frame, FrameError, FrameKind, RelayHello
 from pilothouse.transport.base import Exit
 
 __all__ = ["LIMIT", "exit_in", "hello_in", "parts", "size_in"]
@@ -28,11 +28,11 @@ STDERR_LIMIT: Final = 64 * 1024
 """As much as a relay keeps of it."""
 
 
-def hello_in(frame: Frame) -> Hello:
+def hello_in(frame: Frame) -> RelayHello:
     """The greeting; `FrameError` if it is none."""
-    if frame.kind is not Kind.HELLO:
+    if frame.kind is not FrameKind.HELLO:
         raise FrameError(f"{frame.kind.name} before HELLO")
-    hello: Hello = framing.unpack(Hello, frame.payload)
+    hello: RelayHello = door_frames.unpack(RelayHello, frame.payload)
     if not (_is_in(range(1, LIMIT), hello.first) and _is_in(range(LIMIT), hello.written)):
         raise FrameError("a HELLO without its numbers")
     if not all(_may_be(range(1, LARGEST_PID + 1), pid) for pid in _pids(hello)):
@@ -44,7 +44,7 @@ def hello_in(frame: Frame) -> Hello:
 
 def exit_in(frame: Frame) -> Exit:
     """How the CLI ended; `FrameError` if that cannot be."""
-    told: framing.Exit = framing.unpack(framing.Exit, frame.payload)
+    told: door_frames.CLIExit = door_frames.unpack(door_frames.CLIExit, frame.payload)
     if not (_may_be(CODES, told.code) and _may_be(SIGNALS, told.signal)):
         raise FrameError("an EXIT without its numbers")
     tail, reason = _text(told.stderr_tail), _text(told.reason)
@@ -53,7 +53,7 @@ def exit_in(frame: Frame) -> Exit:
 
 def size_in(frame: Frame) -> int:
     """How long the line was that a relay has dropped; `FrameError` if that cannot be."""
-    told: framing.Dropped = framing.unpack(framing.Dropped, frame.payload)
+    told: door_frames.Dropped = door_frames.unpack(door_frames.Dropped, frame.payload)
     if not _is_in(range(1, LIMIT), told.size):
         raise FrameError("a DROPPED without its size")
     return told.size
@@ -61,7 +61,7 @@ def size_in(frame: Frame) -> int:
 
 def parts(frame: Frame) -> Iterator[Frame]:
     """The frame as one or more, each with few enough lines for one turn of the loop."""
-    if frame.kind is not Kind.LINES or frame.payload.count(b"\n") <= LINES_AT_ONCE:
+    if frame.kind is not FrameKind.LINES or frame.payload.count(b"\n") <= LINES_AT_ONCE:
         yield frame
         return
     middle = _middle(frame.payload)
@@ -77,7 +77,7 @@ def _middle(payload: bytes) -> int:
     return behind if 0 < behind < len(payload) else payload.rfind(b"\n", 0, half) + 1
 
 
-def _pids(hello: Hello) -> tuple[int | None, ...]:
+def _pids(hello: RelayHello) -> tuple[int | None, ...]:
     return hello.pid, hello.relay_pid, hello.guard_pid
 
 

@@ -1,4 +1,4 @@
-"""What the CLI is to be told: numbered lines and orders, each once and in its place."""
+"""What waits for a CLI's stdin: numbered lines and orders, each passed on once and in order."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["Gap", "Intake"]
+__all__ = ["OutOfOrder", "StdinQueue"]
 
 AT_ONCE = ("terminate", "kill", "end")
 """Orders that do not wait behind lines which the CLI does not read."""
 
 
-class Gap(Exception):
+class OutOfOrder(Exception):
     """Something that should have come before is missing."""
 
 
@@ -26,14 +26,14 @@ class Item:
 
     def __init__(self, first: int, data: bytes = b"", do: str = "") -> None:
         self.first = first
-        """Of what the relay says itself, 0: it has no number."""
+        """Its number; 0 for what the relay itself writes."""
         self.data = data
         self.offset = 0
         self.do = do
 
 
-class Intake:
-    """The way to a CLI's stdin. Nothing is written twice, and nothing is written after a gap."""
+class StdinQueue:
+    """Writes to a CLI's stdin. Nothing is written twice, and nothing is written after a gap."""
 
     def __init__(self, fd: int, obey: Callable[[str], None], close: Callable[[], None]) -> None:
         self._fd = fd
@@ -41,9 +41,9 @@ class Intake:
         self._close = close
         self._queue: deque[Item] = deque()
         self.taken = 0
-        """The last number that came."""
+        """The last number that was received."""
         self.written = 0
-        """The last that is written to the CLI, or done; what is not written never counts."""
+        """The last number that was written to the CLI, or carried out."""
         self.broken = fd < 0
         """Whether the input is closed, by us or by the CLI."""
         self._lost = False
@@ -57,10 +57,10 @@ class Intake:
     # -- in
 
     def take_lines(self, first: int, data: bytes) -> bool:
-        """Take lines that begin with this number, but none for the second time."""
+        """Queue lines that begin with this number, except those that were queued before."""
         lines = data.count(b"\n")
         if not data.endswith(b"\n"):
-            raise Gap("lines without an end")
+            raise OutOfOrder("lines without an end")
         known = self._known(first)
         if known >= lines:
             return False
@@ -71,7 +71,7 @@ class Intake:
         return True
 
     def take_order(self, number: int, do: str) -> bool:
-        """Take an order, unless it came before."""
+        """Queue an order, unless it was queued before."""
         if self._known(number):
             return False
         self.taken = number
@@ -82,16 +82,16 @@ class Intake:
         return True
 
     def say(self, line: bytes) -> None:
-        """Write a line of the relay's own, between two of the door's."""
+        """Queue a line of the relay's own, which has no number."""
         self._put(Item(0, line))
 
     def end(self) -> None:
-        """Close the input behind all that is waiting."""
+        """Close stdin after everything that is queued."""
         self._put(Item(0, do="close_input"))
 
     def _known(self, first: int) -> int:
         if first > self.taken + 1:
-            raise Gap(f"{first} came after {self.taken}")
+            raise OutOfOrder(f"{first} came after {self.taken}")
         return self.taken + 1 - first
 
     def _put(self, item: Item) -> None:
@@ -101,7 +101,7 @@ class Intake:
     # -- out
 
     def flush(self) -> None:
-        """Pass on what the CLI takes now."""
+        """Write as much as the CLI takes now, and carry out the orders in between."""
         while self._queue:
             item = self._queue[0]
             if item.data and not self._write(item):
@@ -146,7 +146,7 @@ class Intake:
             self.written = number
 
     def close(self) -> None:
-        """End the CLI's input now; what waits is not written any more."""
+        """Close stdin now; what is queued is not written any more."""
         if not self.broken:
             self.broken = True
             self._close()

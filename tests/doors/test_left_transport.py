@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.doors import leftovers
-from pilothouse.doors.leftovers import Leftover, LeftTransport
-from pilothouse.relay import framing, leaving, registry
+from pilothouse.doors import left_transport
+from pilothouse.doors.left_transport import Leftover, LeftTransport
+from pilothouse.relay import door_frames, leftovers, registry
 from pilothouse.relay.spool import Spool
 from pilothouse.transport import Exit, TransportClosed, TransportError
-from tests.support.doors.ledger import Disk, RecordedLedger
+from tests.support.doors.ledger import Disk, RecordedLedger, noted_in
 from tests.support.relay.relays import python, relay
 from tests.support.waiting import DEADLINE
 
-END = framing.Exit(3, None, "oh", "")
+END = door_frames.CLIExit(3, None, "oh", "")
 TOLD = Exit(3, None, "oh", "")
 
 
@@ -30,8 +30,8 @@ def left(folder: Path, *lines: bytes, first: int = 1) -> Leftover:
     spool = Spool(None)
     spool.append(b"known\n" * (first - 1) + b"".join(line + b"\n" for line in lines))
     spool.acknowledge(first - 1)
-    assert leaving.leave(folder, spool, "a-session", "a-run", END) == ""
-    found = leftovers.find(folder)
+    assert leftovers.leave(folder, spool, "a-session", "a-run", END) == ""
+    found = left_transport.find(folder)
     assert found is not None
     return found
 
@@ -39,7 +39,7 @@ def left(folder: Path, *lines: bytes, first: int = 1) -> Leftover:
 def transport_of(leftover: Leftover, book: RecordedLedger) -> tuple[LeftTransport, list[str]]:
     transport = LeftTransport(leftover, book, carried=book.disk.carried())
     lost: list[str] = []
-    transport.lost_lines = lost.append
+    transport.lost_lines = noted_in(lost)
     return transport, lost
 
 
@@ -57,7 +57,7 @@ async def test_what_a_relay_has_left_is_told_with_its_end(tmp_path: Path) -> Non
     will = ("--last-will", "0.3")
     async with relay("ws://127.0.0.1:9", tmp_path, python(source), *will, pace=haste) as running:
         assert await running.result() == 1
-    found = leftovers.find(running.spool)
+    found = left_transport.find(running.spool)
     assert found is not None
     assert (found.session_id, found.run, found.count) == ("a-session", "a-run", 2)
     book = RecordedLedger()
@@ -66,7 +66,7 @@ async def test_what_a_relay_has_left_is_told_with_its_end(tmp_path: Path) -> Non
     assert transport.connected
     assert await closed(transport) == Exit(3, None, "", "")
     assert book.disk.lines == [b"one", b"two"]
-    assert book.calls == ["receiving 2", "data", "receiving 3", "eof", "exited"]
+    assert book.calls == ["received 2", "data", "eof", "exited", "received 3"]
     assert book.disk.received == 3
     assert lost == []
     assert not transport.connected
@@ -74,14 +74,14 @@ async def test_what_a_relay_has_left_is_told_with_its_end(tmp_path: Path) -> Non
 
 
 def test_a_folder_without_anything_left_has_nothing(tmp_path: Path) -> None:
-    assert leftovers.find(tmp_path) is None
-    assert leftovers.find(tmp_path / "missing") is None
+    assert left_transport.find(tmp_path) is None
+    assert left_transport.find(tmp_path / "missing") is None
 
 
 def test_what_was_cut_off_before_it_was_complete_is_not_found(tmp_path: Path) -> None:
     left(tmp_path, b"one")
-    (tmp_path / leaving.NAME).rename(tmp_path / leaving.PART)
-    assert leftovers.find(tmp_path) is None
+    (tmp_path / leftovers.NAME).rename(tmp_path / leftovers.PART)
+    assert left_transport.find(tmp_path) is None
 
 
 @pytest.mark.parametrize(
@@ -99,15 +99,15 @@ def test_what_was_cut_off_before_it_was_complete_is_not_found(tmp_path: Path) ->
 )
 def test_what_makes_no_sense_is_not_found(tmp_path: Path, change: dict[str, object]) -> None:
     left(tmp_path, b"one")
-    file = tmp_path / leaving.NAME
+    file = tmp_path / leftovers.NAME
     file.write_text(json.dumps(json.loads(file.read_text()) | change))
-    assert leftovers.find(tmp_path) is None
+    assert left_transport.find(tmp_path) is None
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "null", "[" * 100_000])
 def test_what_is_no_record_is_not_found(tmp_path: Path, text: str) -> None:
-    (tmp_path / leaving.NAME).write_text(text)
-    assert leftovers.find(tmp_path) is None
+    (tmp_path / leftovers.NAME).write_text(text)
+    assert left_transport.find(tmp_path) is None
 
 
 # What is told
@@ -160,7 +160,7 @@ async def test_lines_for_which_there_was_no_room_are_told_to_be_lost(tmp_path: P
 async def test_a_line_longer_than_a_batch_is_told_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leftovers, "BATCH", 10)
+    monkeypatch.setattr(left_transport, "BATCH", 10)
     book = RecordedLedger()
     lines = [b"a" * 1000, b"b", b"c" * 20, b"", b"d"]
     transport, _ = transport_of(left(tmp_path / "run", *lines), book)
@@ -182,7 +182,7 @@ async def test_nothing_is_removed_before_the_end_is_committed(tmp_path: Path) ->
     assert "exited" not in book.calls
     book.commit()
     await book.until(lambda: "exited" in book.calls)
-    assert leftovers.find(folder) is not None
+    assert left_transport.find(folder) is not None
     book.commit()
     await closed(transport)
     assert not folder.exists()
@@ -195,7 +195,7 @@ def test_wherever_servers_are_killed_every_line_is_committed_once(
     lines = [b"%d" % number for number in range(count)]
     folder = tmp_path_factory.mktemp("left") / "run"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(leftovers, "BATCH", 6)
+        patch.setattr(left_transport, "BATCH", 6)
         disk = asyncio.run(served_by_mortals(left(folder, *lines), deaths))
     assert disk.lines == lines
     assert disk.exits == [TOLD]
@@ -222,7 +222,7 @@ async def served_by_mortals(leftover: Leftover, deaths: list[int]) -> Disk:
         await transport.start(book)
         await closed(transport)
     # What the one server committed and did not come to remove.
-    leftovers.clear(leftover.path.parent)
+    left_transport.clear(leftover.path.parent)
     return disk
 
 
@@ -234,21 +234,21 @@ async def test_a_transport_that_is_detached_tells_nothing_more(tmp_path: Path) -
     transport.detach()
     assert (await closed(transport)).reason == "the server has left it"
     assert book.calls == []
-    assert leftovers.find(folder) is not None
+    assert left_transport.find(folder) is not None
 
 
 async def test_what_is_read_when_it_is_detached_is_not_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, go_on = threading.Event(), threading.Event()
-    read = leftovers._read
+    read = left_transport._read
 
-    def slowly(path: Path, start: int, skipped: int) -> leftovers.Batch:
+    def slowly(path: Path, start: int, skipped: int) -> left_transport.LeftLines:
         begun.set()
         go_on.wait(DEADLINE)
         return read(path, start, skipped)
 
-    monkeypatch.setattr(leftovers, "_read", slowly)
+    monkeypatch.setattr(left_transport, "_read", slowly)
     book = RecordedLedger()
     transport, _ = transport_of(left(tmp_path / "run", b"1"), book)
     await transport.start(book)
@@ -263,7 +263,7 @@ async def test_what_is_read_when_it_is_detached_is_not_told(
     await asyncio.sleep(0)
     assert mistakes == []
     assert book.calls == []
-    assert leftovers.find(tmp_path / "run") is not None
+    assert left_transport.find(tmp_path / "run") is not None
 
 
 async def test_an_end_that_cannot_be_kept_leaves_the_files(tmp_path: Path) -> None:
@@ -278,7 +278,7 @@ async def test_an_end_that_cannot_be_kept_leaves_the_files(tmp_path: Path) -> No
     book.commit()
     await closed(transport)
     assert len(book.exits) == 1
-    assert leftovers.find(folder) is not None
+    assert left_transport.find(folder) is not None
 
 
 async def test_what_cannot_be_kept_stays_and_the_end_says_so(tmp_path: Path) -> None:
@@ -290,7 +290,7 @@ async def test_what_cannot_be_kept_stays_and_the_end_says_so(tmp_path: Path) -> 
     await closed(transport)
     assert [each.reason for each in book.exits] == ["what its relay has left cannot be kept"]
     assert len(lost) == 1
-    assert leftovers.find(folder) is not None
+    assert left_transport.find(folder) is not None
 
 
 async def test_what_cannot_be_read_stays_and_the_end_says_so(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ async def test_what_cannot_be_read_stays_and_the_end_says_so(tmp_path: Path) -> 
     assert "cannot be read" in book.exits[0].reason
     assert book.exits[0].code == 3
     assert len(lost) == 1
-    assert leftovers.find(folder) is not None
+    assert left_transport.find(folder) is not None
 
 
 # Closing
@@ -313,7 +313,7 @@ async def test_what_cannot_be_read_stays_and_the_end_says_so(tmp_path: Path) -> 
 async def test_closing_gives_up_on_what_is_not_kept_in_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leftovers, "SHORTEST_GRACE", 0.05)
+    monkeypatch.setattr(left_transport, "SHORTEST_GRACE", 0.05)
     book = RecordedLedger(by_hand=True)
     folder = tmp_path / "run"
     transport, _ = transport_of(left(folder, b"1"), book)
@@ -322,7 +322,7 @@ async def test_closing_gives_up_on_what_is_not_kept_in_time(
         first, second = await asyncio.gather(transport.aclose(grace=0), transport.aclose(grace=0))
     assert first == second
     assert "in time" in book.exits[0].reason
-    assert leftovers.find(folder) is not None
+    assert left_transport.find(folder) is not None
 
 
 async def test_a_caller_that_is_cancelled_does_not_stop_the_telling(tmp_path: Path) -> None:
@@ -343,7 +343,7 @@ async def test_closing_before_the_start_leaves_everything(tmp_path: Path) -> Non
     assert await closed(transport) == Exit(None, None, "")
     with pytest.raises(TransportClosed):
         await transport.start(book)
-    assert leftovers.find(folder) is not None
+    assert left_transport.find(folder) is not None
 
 
 async def test_it_takes_nothing_and_starts_once(tmp_path: Path) -> None:
@@ -365,7 +365,7 @@ def test_clearing_takes_the_folder_with_all_a_relay_had_in_it(tmp_path: Path) ->
     folder = tmp_path / "run"
     left(folder, b"1")
     (folder / registry.LOG_NAME).touch()
-    leftovers.clear(folder)
+    left_transport.clear(folder)
     assert not folder.exists()
 
 
@@ -376,33 +376,33 @@ async def test_a_line_that_was_too_long_is_told_of_in_its_place(tmp_path: Path) 
     spool = Spool(None, longest=5)
     spool.append(b"known\none\n" + b"x" * 9 + b"\ntwo\n" + b"y" * 7 + b"\n")
     spool.acknowledge(1)
-    assert leaving.leave(tmp_path, spool, "a-session", "a-run", END) == ""
-    found = leftovers.find(tmp_path)
+    assert leftovers.leave(tmp_path, spool, "a-session", "a-run", END) == ""
+    found = left_transport.find(tmp_path)
     assert found is not None
     assert (found.count, found.dropped) == (4, {3: 9, 5: 7})
     book = RecordedLedger()
     book.disk.received = 1
-    transport, lost = transport_of(found, book)
-    transport.lost_lines = lambda sentence: (lost.append(sentence), book.calls.append("lost"))[0]
+    transport, _ = transport_of(found, book)
+    transport.lost_lines = book.lines_lost
     await transport.start(book)
     assert await closed(transport) == TOLD
     assert book.disk.lines == [b"one", b"two"]
-    assert [each.split(",")[0] for each in lost] == [
+    assert [each.split(",")[0] for each in book.lost] == [
         "a line of the CLI was lost: it had 9 bytes",
         "a line of the CLI was lost: it had 7 bytes",
     ]
     assert book.calls == [
-        *("receiving 2", "data", "receiving 3", "lost"),
-        *("receiving 4", "data", "receiving 5", "lost"),
-        *("receiving 6", "eof", "exited"),
+        *("received 2", "data", "received 3", "lost"),
+        *("received 4", "data", "received 5", "lost"),
+        *("eof", "exited", "received 6"),
     ]
 
 
 async def test_a_line_that_was_too_long_is_not_told_of_again(tmp_path: Path) -> None:
     spool = Spool(None, longest=5)
     spool.append(b"one\n" + b"x" * 9 + b"\ntwo\n")
-    assert leaving.leave(tmp_path, spool, "a-session", "a-run", END) == ""
-    found = leftovers.find(tmp_path)
+    assert leftovers.leave(tmp_path, spool, "a-session", "a-run", END) == ""
+    found = left_transport.find(tmp_path)
     assert found is not None
     book = RecordedLedger()
     book.disk.received = 2
@@ -415,18 +415,18 @@ async def test_a_line_that_was_too_long_is_not_told_of_again(tmp_path: Path) -> 
 @pytest.mark.parametrize("dropped", [[[1]], [[0, 5]], [[1, "5"]], [[1, 2**53]], [1], {"1": 2}, 7])
 def test_sizes_that_make_no_sense_are_not_found(tmp_path: Path, dropped: object) -> None:
     left(tmp_path, b"one")
-    file = tmp_path / leaving.NAME
+    file = tmp_path / leftovers.NAME
     file.write_text(json.dumps(json.loads(file.read_text()) | {"dropped": dropped}))
-    assert leftovers.find(tmp_path) is None
+    assert left_transport.find(tmp_path) is None
 
 
 async def test_what_a_relay_left_that_knew_no_limit_is_told(tmp_path: Path) -> None:
     left(tmp_path, b"one")
-    file = tmp_path / leaving.NAME
+    file = tmp_path / leftovers.NAME
     told = json.loads(file.read_text())
     del told["dropped"]
     file.write_text(json.dumps(told))
-    found = leftovers.find(tmp_path)
+    found = left_transport.find(tmp_path)
     assert found is not None
     book = RecordedLedger()
     transport, lost = transport_of(found, book)

@@ -29,14 +29,14 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 __all__ = [
+    "CLIExit",
     "Dropped",
-    "Exit",
     "Frame",
     "FrameError",
-    "Hello",
-    "Kind",
+    "FrameKind",
     "Order",
-    "Welcome",
+    "RelayHello",
+    "RelayWelcome",
     "decode",
     "encode",
     "pack",
@@ -49,7 +49,7 @@ SPOKEN: Final = (1, VERSION)
 """Versions of a relay that a door understands."""
 
 
-class Kind(IntEnum):
+class FrameKind(IntEnum):
     HELLO = 1
     WELCOME = 2
     LINES = 3
@@ -64,7 +64,7 @@ class FrameError(ValueError):
 
 
 class Frame(NamedTuple):
-    kind: Kind
+    kind: FrameKind
     number: int
     acknowledged: int
     payload: bytes = b""
@@ -72,12 +72,12 @@ class Frame(NamedTuple):
     @property
     def last(self) -> int:
         """The number of the last line in it; of a frame without lines, its own."""
-        if self.kind is not Kind.LINES:
+        if self.kind is not FrameKind.LINES:
             return self.number
         return self.number + self.payload.count(b"\n") - 1
 
 
-class Hello(NamedTuple):
+class RelayHello(NamedTuple):
     """Where a relay stands when it connects."""
 
     session_id: str
@@ -98,7 +98,7 @@ class Hello(NamedTuple):
     """Whether its spool is: it does not read on until some of it is acknowledged."""
 
 
-class Welcome(NamedTuple):
+class RelayWelcome(NamedTuple):
     """Where the door stands."""
 
     committed: int
@@ -120,7 +120,7 @@ class Dropped(NamedTuple):
     """In bytes, without its newline."""
 
 
-class Exit(NamedTuple):
+class CLIExit(NamedTuple):
     """How the CLI ended."""
 
     code: int | None
@@ -139,12 +139,12 @@ def decode(message: bytes) -> Frame:
     """The frame in a binary message; `FrameError` if there is none."""
     try:
         kind, number, acknowledged = HEAD.unpack_from(message)
-        return Frame(Kind(kind), number, acknowledged, message[HEAD.size :])
+        return Frame(FrameKind(kind), number, acknowledged, message[HEAD.size :])
     except (struct.error, ValueError) as error:
         raise FrameError(f"no frame of a relay: {error}") from error
 
 
-def pack(value: Hello | Welcome | Order | Dropped | Exit) -> bytes:
+def pack(value: RelayHello | RelayWelcome | Order | Dropped | CLIExit) -> bytes:
     """The payload of a frame that says something."""
     return json.dumps(value._asdict()).encode()
 
