@@ -14,7 +14,7 @@ from pilothouse.api.answers import Allow
 from pilothouse.api.records import AnyRecord, QuestionClosed, QuestionOpened
 from pilothouse.client.permissions import PermissionRequest
 from pilothouse.engine.ask_handler import AskHandler
-from pilothouse.engine.policy import Ask, Decision, PolicyFile
+from pilothouse.engine.policy import Decision, JudgedAsk, PolicyFile
 from pilothouse.engine.recorder import Recorder
 from pilothouse.engine.view import View
 from pilothouse.journal.contract import Posted
@@ -34,7 +34,7 @@ class Slow:
     def is_absent(self) -> bool:
         return False
 
-    def decide(self, ask: Ask) -> Decision:
+    def decide(self, ask: JudgedAsk) -> Decision:
         if ask.input["command"] == "slow":
             self.thinking.set()
             assert self.let_go.wait(DEADLINE), "the event loop stood still"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from pilothouse.api.answers import Allow
-from pilothouse.engine.policy import Rule, parsing, policy
+from pilothouse.engine.policy import Rule, policy, rule_file
 from pilothouse.errors import PolicyError
 from pilothouse_sim.scenario import reply, tool
 from tests.support.engine.harness import OpenEngine
@@ -141,7 +141,7 @@ async def test_a_dry_run_knows_the_same_home_and_reads_beside_the_loop(
     await it.answer(session_id, Allow())
     await it.until(session_id, "done")
     threads: list[int] = []
-    parse = parsing.parse_rules
+    parse = rule_file.parse_rules
 
     def noted(text: str, source: str, home: Path | None) -> tuple[Rule, ...]:
         threads.append(threading.get_ident())

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from pilothouse import Client
-from pilothouse.history import Found, History
+from pilothouse.history import FoundSession, History
 from pilothouse_sim.clis import RealCLI, Room, SimulatedCLI, scenario_from
 from pilothouse_sim.scenario import reply, tool
 from pilothouse_sim.served_model import ServedModel
@@ -29,7 +29,7 @@ async def talk(cli: SimulatedCLI | RealCLI, *prompts: str) -> str:
         return client.session_id
 
 
-async def only(cli: SimulatedCLI | RealCLI) -> Found:
+async def only(cli: SimulatedCLI | RealCLI) -> FoundSession:
     history = History(cli.home / ".claude")
     page = await history.list(cwd=str(cli.cwd))
     assert page.unreadable == []
@@ -38,7 +38,7 @@ async def only(cli: SimulatedCLI | RealCLI) -> Found:
     return found
 
 
-async def check_talk(cli: SimulatedCLI | RealCLI) -> Found:
+async def check_talk(cli: SimulatedCLI | RealCLI) -> FoundSession:
     begun = time.time() * 1000
     session_id = await talk(cli, "Weigh anchor", "Set sail")
     found = await only(cli)

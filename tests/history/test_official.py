@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from claude_agent_sdk import SDKSessionInfo, list_sessions
 
-from pilothouse.history import Found
+from pilothouse.history import FoundSession
 from pilothouse.history.header import WINDOW
 from tests.support.history.transcripts import Line, Shelf, noted, place, replied, said
 
@@ -40,7 +40,7 @@ TRANSCRIPTS: list[list[Line | bytes]] = [
 ]
 
 
-def ours(found: Found) -> dict[str, Any]:
+def ours(found: FoundSession) -> dict[str, Any]:
     return {
         "id": found.session_id,
         "title": found.title,

@@ -1,4 +1,4 @@
-"""What goes on in a session at this moment, as the CLI's own lines tell it.
+"""What goes on in a session at this moment, read from the CLI's own lines.
 
 Tools that run and the last that ran, background work, a retry, the last rate limit, and how full
 the context is. Plain data that can be written down and read again.
@@ -39,7 +39,7 @@ LINE: Final = 120
 """As much of a text as stands in a line."""
 
 MAX_COUNT: Final = 10**12
-"""What is counted up to: whatever a CLI says, sums stay within what a database can add."""
+"""The upper bound of a count: whatever a CLI reports, a database can still add the sums."""
 
 SYNTHETIC: Final = "<synthetic>"
 """The model of what the CLI says in the model's name, of an API error say: no tokens at all."""
@@ -80,7 +80,7 @@ class Activity(Struct, omit_defaults=True):
         return ContextUsed(tokens=self.used, window=self.window, percent=percent)
 
     def follow(self, message: Message, at: int) -> None:
-        """Take in a line; most kinds tell nothing here."""
+        """Take in a line; most kinds change nothing here."""
         step = _STEPS.get(type(message))
         if step is not None:
             step(self, message, at)
@@ -201,7 +201,7 @@ _STEPS: Final[dict[type[Any], _Step]] = {
 }
 
 FOLLOWED: Final = frozenset(_STEPS)
-"""The kinds of message that tell something here."""
+"""The kinds of message that change something here."""
 
 
 def runs_in(message: AssistantMessage, at: int) -> list[ToolRun]:

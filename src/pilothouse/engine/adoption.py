@@ -6,7 +6,7 @@ import asyncio
 
 from pilothouse.api.records import SessionStarted
 from pilothouse.errors import NotNow
-from pilothouse.history import Found
+from pilothouse.history import FoundSession
 
 from .launch_options import permitted_directory
 from .services import Services
@@ -69,7 +69,7 @@ class Adoption:
         if view.origin == "foreign":
             await self._take_over(session, found)
 
-    async def _take_over(self, session: Session, found: Found | None) -> None:
+    async def _take_over(self, session: Session, found: FoundSession | None) -> None:
         """Go on with the session of a foreign CLI that has gone, where its transcript is."""
         view = session.view
         if found is None or found.cwd is None:

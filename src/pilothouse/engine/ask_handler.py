@@ -20,7 +20,7 @@ from pilothouse.client.elicitation import ElicitationAnswer, ElicitationRequest
 from pilothouse.client.permissions import PermissionRequest, Settled
 from pilothouse.errors import BypassNotAllowed
 
-from .policy import Ask, Decision, PolicyFile
+from .policy import Decision, JudgedAsk, PolicyFile
 from .questions import check, elicited, pose, settled
 from .recorder import Recorder
 from .view import View
@@ -175,7 +175,7 @@ class AskHandler:
         async with self._judging:
             decision = Decision("ask")
             if not self._policy.is_absent():
-                decision = await asyncio.to_thread(self._policy.decide, Ask.of(question))
+                decision = await asyncio.to_thread(self._policy.decide, JudgedAsk.of(question))
         if self._closed:
             # Whoever ended the CLI has withdrawn its questions: no more may be opened.
             raise asyncio.CancelledError

@@ -86,7 +86,7 @@ class CLIControls:
         return session.status()
 
     async def rewind(self, session_id: str, prompt_id: str, *, preview: bool = False) -> Rewound:
-        """Put files back to where they were at a message; a preview only tells what it would do."""
+        """Put files back to where they were at a message; a preview reports what would change."""
         client = await (await self._adoption.adopted(session_id)).cli.live()
         try:
             would = await client.rewind_files(prompt_id, dry_run=True)
@@ -168,7 +168,7 @@ class CLIControls:
 
 
 async def _servers(client: Client) -> list[JsonObject]:
-    """The MCP servers; how they are configured is told without its secrets."""
+    """Return the MCP servers with their configuration, without secrets."""
     return without_secrets(_plain((await client.mcp_status()).servers))
 
 

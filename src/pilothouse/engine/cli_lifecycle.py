@@ -32,12 +32,12 @@ from .client_restore import recall
 from .environment import check_environment
 from .launch_options import check_directories, client_options, permitted_directory
 from .limits import Occupant
-from .questions.posing import question_id
+from .questions.question import question_id
 from .routes import Route, Told
 from .run_ledger import INPUT_CLOSED
 from .services import Services
 from .view import View
-from .writers import Writer
+from .writers import WriterLock
 
 __all__ = ["CLILifecycle"]
 
@@ -47,7 +47,7 @@ START_WITHIN_S: Final = 10.0
 """How long a start may take that is under way when the engine ends."""
 
 
-class Owner(Sink, Told, Occupant, Protocol):
+class CLIOwner(Sink, Told, Occupant, Protocol):
     """The session that has the CLI."""
 
     async def send_queued(self, client: Client) -> None:
@@ -64,9 +64,9 @@ class Owner(Sink, Told, Occupant, Protocol):
 
 
 class CLILifecycle:
-    """Starts, keeps, leaves, takes up and ends the CLI of one session."""
+    """Starts, holds, leaves, takes up and ends the CLI of one session."""
 
-    def __init__(self, services: Services, view: View, owner: Owner) -> None:
+    def __init__(self, services: Services, view: View, owner: CLIOwner) -> None:
         self.phase: Phase = INITIAL
         self.client: Client | None = None
         """While it is live or closing."""
@@ -77,7 +77,7 @@ class CLILifecycle:
         self._recorder = services.recorder
         self._view = view
         self._owner = owner
-        self._writers: dict[str, Writer] = {}
+        self._writers: dict[str, WriterLock] = {}
         self._reserving = asyncio.Lock()
         self._connecting: Client | None = None
         self._eviction: asyncio.Task[None] | None = None
@@ -335,7 +335,7 @@ class CLILifecycle:
     # Ending
 
     async def close(self, reason: str, *, decidable: bool = False) -> bool:
-        """End the CLI in order; whether there was one. Open questions stay decidable if so told."""
+        """End the CLI in order; return whether there was one. Open questions can stay decidable."""
         started = self._starting is not None
         if self._starting is not None:
             await self._cancel(self._starting)
@@ -346,7 +346,7 @@ class CLILifecycle:
         return True
 
     async def _cancel(self, starting: asyncio.Task[None]) -> None:
-        """End a start, which may wait for long for a CLI that says nothing."""
+        """End a start, which may wait for long for a silent CLI."""
         if self.phase == "starting":
             self._step("cancel")
         if self._connecting is not None:
@@ -479,7 +479,7 @@ class CLILifecycle:
         await client.attach(past)
         self._mend_sent(row.refs)
         if INPUT_CLOSED in row.refs:
-            # The engine before this one was closing it. It hears nothing more.
+            # The engine before this one was closing it: its input is closed.
             self.begin_close("closed")
         elif route.takes_input:
             services.tasks.spawn(self._go_on(client))
@@ -521,7 +521,7 @@ class CLILifecycle:
         held = (writer.fileno() for writer in self._writers.values())
         return [descriptor for descriptor in held if descriptor is not None]
 
-    async def _locked(self) -> dict[str, Writer]:
+    async def _locked(self) -> dict[str, WriterLock]:
         """The locks of the session and of its conversation."""
         names = dict.fromkeys([self._view.session_id, self._view.claude_session_id])
         locking = asyncio.ensure_future(
@@ -542,7 +542,7 @@ class CLILifecycle:
         try:
             self._writers[new] = self._services.writers.acquire(new)
         except (SessionTaken, NotNow) as refusal:
-            # Told once: it is not looked at again with every line.
+            # Logged once: it is not tried again with every line.
             self._writers[new] = self._services.writers.none(new)
             log.warning("session %s goes on as %s, but %s", self._view.session_id, new, refusal)
 
@@ -553,7 +553,7 @@ class CLILifecycle:
         self._services.slots.free(self._view.session_id)
 
 
-def _release_all(locked: asyncio.Future[dict[str, Writer]]) -> None:
+def _release_all(locked: asyncio.Future[dict[str, WriterLock]]) -> None:
     if not locked.cancelled() and locked.exception() is None:
         for writer in locked.result().values():
             writer.release()

@@ -6,11 +6,11 @@
     SessionVerbs    start, say, cancel, interrupt, stop, fork, set_mode
     QuestionDesk    questions and their answers
     ForeignAsks     what CLIs ask that are not the engine's
-    CLIControls     what a live CLI is asked
+    CLIControls     requests to a live CLI
     Reports         status, list, read, watch, policy, cost, health
     Machines        runners
 
-Every verb keeps what it was told before it acts, and returns once that is committed.
+Every verb stores its request before it acts on it, and returns once that is committed.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ class SessionEngine:
         await self._recovery.close()
 
     async def retain(self) -> int:
-        """Remove the sessions that the retention setting no longer keeps; how many entries."""
+        """Remove sessions that have rested for longer than is set; return the number of entries."""
         return await self._recovery.retain()
 
     @property

@@ -126,7 +126,7 @@ HARMLESS_PREFIXES: Final = (
 HARMLESS_ENDINGS: Final = ("_API_KEY", "_PASSWORD", "_SECRET", "_TOKEN")
 """Credentials, whatever they are for."""
 OWN_PREFIXES: Final = ("CLAUDE", "PILOTHOUSE_")
-"""Of these a name says nothing by its ending: only those pass that are listed."""
+"""Of these the ending of a name means nothing: only those pass that are listed."""
 
 ELSEWHERE: Final = frozenset(
     {

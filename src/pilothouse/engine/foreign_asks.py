@@ -1,9 +1,9 @@
 """What CLIs ask that are not the engine's: each ask becomes a question of a session.
 
 `ask` may be repeated for as long as somebody waits: a question that was asked before is the same
-one, also after a restart, and one that is settled is told as it was settled. A question that nobody
-has waited for during the lease is withdrawn. An engine that comes back keeps open questions for as
-long.
+one, also after a restart, and one that is settled is returned as it was settled. A question that
+nobody has waited for during the lease is withdrawn. An engine that comes back leaves questions open
+for as long.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from pilothouse.protocol.wire import encode_json
 from .ask_handler import AskHandler
 from .launch_options import permitted_directory
 from .questions import settled
-from .questions.posing import question_id
+from .questions.question import question_id
 from .services import Services
 from .session import Session
 from .sessions import Sessions
@@ -64,7 +64,7 @@ class OpenAsk:
         self.request = request
         self.waiting = 0
         self.shown = asyncio.Event()
-        """The question is kept, or there is none any more."""
+        """The question is stored, or there is none any more."""
         self.failed: PilothouseError | None = None
         self.task: asyncio.Task[None]
         self.lease: asyncio.TimerHandle | None = None
@@ -200,7 +200,7 @@ class ForeignAsks:
         return self._told(question)
 
     def _told(self, question: Question) -> Asked:
-        """A settled question with what its CLI is told."""
+        """Return a settled question with the response for its CLI."""
         age_ms = self._services.recorder.clock() - (question.closed_at or 0)
         response = _response(question, is_late=age_ms > YES_LASTS_S * 1000)
         return Asked(question=question, response=response)
@@ -247,7 +247,7 @@ class ForeignAsks:
         return ask
 
     async def _wait(self, ask: OpenAsk, seconds: float) -> None:
-        """Wait for the answer. Whoever waits keeps the question open."""
+        """Wait for the answer; the question stays open for as long as somebody waits."""
         ask.waiting += 1
         ask.stop_lease()
         try:
@@ -307,7 +307,7 @@ class ForeignAsks:
             return
         question = ask.question
         if question is None:
-            # The policy still looks at it, or an answer is just being kept.
+            # The policy still looks at it, or an answer is just being stored.
             self._start_lease(ask)
         else:
             await self._withdraw(ask.session, question, GONE)
@@ -341,7 +341,7 @@ def _check_known(request: Ask, known: Question) -> None:
 
 
 def _response(question: Question, *, is_late: bool) -> JsonObject:
-    """What the CLI is told, in a form that every version takes: this one is not known."""
+    """Return the response for the CLI, in a form that every version takes: its own is unknown."""
     request = request_of(question)
     told = settled(request, question.answer or Deny(reason=_unanswered(question))).result
     if is_late and isinstance(told, PermissionAllow):

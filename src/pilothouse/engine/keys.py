@@ -21,7 +21,7 @@ __all__ = ["Keys", "Remember"]
 T = TypeVar("T", bound=msgspec.Struct)
 
 Remember = Callable[[msgspec.Struct], Sequence[KeyRow]]
-"""What the answer will be -> the rows that keep it, for the transaction of what it answers."""
+"""From an answer to the rows that store it, in the transaction of what it answers."""
 
 
 class Keys:
@@ -39,7 +39,7 @@ class Keys:
         kind: type[T],
         act: Callable[[Remember], Awaitable[T]],
     ) -> T:
-        """Do it, or give the answer that was given before, marked `repeated`."""
+        """Act, or return the answer that was given before, marked `repeated`."""
         if key is None:
             return await act(lambda _: ())
         if not 1 <= len(key) <= LONGEST_WORD:

@@ -116,7 +116,7 @@ def permitted_directory(given: str, roots: tuple[Path, ...]) -> str:
 
 
 def check_path(path: str) -> None:
-    """Refuse a path that no record could hold, and nobody could be told."""
+    """Refuse a path that no record could hold."""
     if _shown(path) != path:
         raise DirectoryRefused(
             f"the path {_shown(path)} is not UTF-8", advice="rename it, or choose another"
@@ -143,7 +143,7 @@ def check_directories(wanted: SessionOptions, cwd: str, roots: tuple[Path, ...])
 
 
 def _led_to(path: str) -> str:
-    """Where a path leads, as far as anybody can tell."""
+    """Return where a path leads, as far as that is known."""
     try:
         return os.path.realpath(path)
     except (OSError, ValueError):
@@ -151,7 +151,7 @@ def _led_to(path: str) -> str:
 
 
 def check_flags(flags: Mapping[str, str | None]) -> None:
-    """Refuse flags that would change what an engine itself tells a CLI."""
+    """Refuse flags that would change what an engine itself passes to a CLI."""
     for name, value in flags.items():
         if name not in VALUES | SWITCHES | EITHER:
             raise InvalidOption(f"the flag {name!r} is not passed on; {_instead_of(name)}")

@@ -21,7 +21,7 @@ class Machines:
         return self._routes.runners()
 
     async def add_runner(self, name: str) -> RunnerAdded:
-        """Let a machine join; its token is told this once."""
+        """Let a machine join; its token is returned this once."""
         return RunnerAdded(name=name, token=self._routes.add_runner(name))
 
     async def drain_runner(self, name: str, *, draining: bool = True) -> Runner:

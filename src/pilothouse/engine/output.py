@@ -101,7 +101,7 @@ class EndedTools(Struct):
                 self.runs.update({run.id: run for run in found if run.id in wanted})
 
     def told(self, after: int, known: Mapping[str, ToolRun]) -> list[ToolRun]:
-        """Those that ended after the cursor, in that order; `known` are told as they stand."""
+        """Return those that ended after the cursor, in that order; `known` ones as they are."""
         return [
             known.get(name) or replace(self.runs[name], state=self._state(name, end))
             for name, end in sorted(self.ends.items(), key=lambda item: item[1].seq)

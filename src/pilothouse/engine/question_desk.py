@@ -79,7 +79,7 @@ class QuestionDesk:
         limit: int = 500,
         before: str | None = None,
     ) -> Sequence[Question]:
-        """Questions in the order they were asked: those that take an answer, or as `state` says.
+        """Return questions in the order they were asked: those that take an answer, or by state.
 
         They are the last `limit` of them, or the last that were asked before another question.
         """
@@ -180,7 +180,7 @@ class QuestionDesk:
     async def _decide(
         self, session: Session, question: Question, answer: Answer, by: str
     ) -> Answered:
-        """The CLI that asked is gone: the session is told the decision, and resumes with it."""
+        """Resume the session with a message that states the decision: its CLI is gone."""
         self._services.spending.check(session.view)
         await session.cli.reserve()
         if session.view.questions.get(question.id) is not question:
@@ -190,12 +190,12 @@ class QuestionDesk:
         return await self._tell_decision(session, question, answer, _settling(question, answer, by))
 
     async def _restate(self, session: Session, question: Question, answer: Answer) -> Answered:
-        """The CLI died while its answer was being kept, and so has never heard it."""
+        """State the answer in a message: the CLI died while it was being stored."""
         try:
             self._services.spending.check(session.view)
             return await self._tell_decision(session, question, answer)
         except Refused as refused:
-            # The answer counts; that the session is at a loss is told by its state.
+            # The answer counts; the state shows that the session could not go on.
             log.warning("session %s was not told an answer: %s", session.session_id, refused)
             return await self._answered(session, question)
 

@@ -1,4 +1,4 @@
-"""Writes to the journal and tells the view, in one step: what is known is what is written."""
+"""Writes to the journal and updates the view, in one step: what is known is what is written."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def now_ms() -> int:
 
 
 class Recorder:
-    """The one hand that writes. Every entry is numbered, told to its view and posted at once."""
+    """The only writer. Every entry is numbered, applied to its view and posted at once."""
 
     def __init__(self, journal: Journal, *, clock: Callable[[], int] = now_ms) -> None:
         self._journal = journal
         self.clock = clock
         self._at_work: dict[str, str] = {}
-        """Sessions whose row says that they are at work, and with which conversation."""
+        """Sessions that are marked as at work, and the conversation in their row."""
 
     def write(
         self,
@@ -116,7 +116,7 @@ class Recorder:
         So is the number of the lines that it was read from. What fails before has not come.
         """
         if self._journal.failed is not None:
-            # Whoever reads from a CLI must not fail; that nothing is kept is told by `failed`.
+            # Whoever reads from a CLI must not fail; `failed` has the reason.
             return []
         at, first = self.clock(), self._journal.next
         session_id = view.session_id
@@ -129,12 +129,12 @@ class Recorder:
             _note_stored(lines)
             view.skip(first + len(events) - 1, at)
             return []
-        # All of them before the view knows of any: it cannot forget one that was not kept.
+        # All of them before the view has any: it cannot undo one that was not written.
         drafts = [_line(session_id, event, at, plain=plain) for event in events]
         turns: list[Turn] = []
         for number, (draft, event) in enumerate(zip(drafts, events, strict=True), first):
             as_told = None if draft.told is not None or draft.kind != CLI else event
-            # What not every reader takes is told as it will be read after a restart.
+            # What not every reader takes is applied as it will be read after a restart.
             body = draft.body if draft.told is None else draft.told
             turns += view.apply(number, draft.kind, at, body, cast("Message | None", as_told))
         drafts += self._endings(view, turns, at, first + len(drafts))
@@ -143,7 +143,7 @@ class Recorder:
         return turns
 
     def check(self) -> None:
-        """Raise JournalError once nothing can be kept any more."""
+        """Raise JournalError once nothing can be written any more."""
         # The view must not know what was never written.
         if self._journal.failed is not None:
             raise JournalError(f"nothing can be kept any more: {self._journal.failed}")
@@ -160,7 +160,7 @@ class Recorder:
             await journal.post([]).committed
 
     def save(self, view: View) -> bool:
-        """Keep a snapshot, so that a restart need not read all of it again; False: not now."""
+        """Write a snapshot, so that a restart need not read all of it again; False: not now."""
         snapshot = view.snapshot()
         if snapshot is not None and self._journal.failed is None:
             self._journal.post([], Changes(snapshots=[snapshot]))
@@ -212,7 +212,7 @@ def _raw(event: Message | LineRejected) -> bytes:
 
 
 def _line(session_id: str, event: Message | LineRejected, at: int, *, plain: bool) -> Draft:
-    """What is kept of a line; `plain`: every reader takes it."""
+    """Return the entry of a line; `plain`: every reader takes it."""
     if isinstance(event, LineRejected) and event.size:
         record, body = storable(LinesLost(because=too_long(event.size)))
         return Draft(session_id, kind_of(record), at, body)

@@ -23,11 +23,11 @@ MARKED_AT_ONCE: Final = 1000
 REST_EVERY_S: Final = 60.0
 """Seconds after which a session at rest that nobody touches is let go of."""
 RETENTION_EVERY: Final = 60
-"""After so many of those, what is no longer to be kept is removed."""
+"""After so many of those, what has rested for too long is removed."""
 
 
 class Recovery:
-    """Restores sessions from the journal, keeps it small, and lets go of every CLI at the end."""
+    """Restores sessions from the journal, removes old ones, and lets go of every CLI at the end."""
 
     def __init__(self, services: Services, sessions: Sessions, asks: ForeignAsks) -> None:
         self.left = 0
@@ -104,7 +104,7 @@ class Recovery:
     # While it runs
 
     async def retain(self) -> int:
-        """Remove the sessions that the retention setting no longer keeps; how many entries."""
+        """Remove sessions that have rested for longer than is set; return the number of entries."""
         services, sessions = self._services, self._sessions.all
         days = services.settings.retention_days
         if not days:
@@ -126,8 +126,8 @@ class Recovery:
             self._sessions.let_rest()
 
     async def _watch_journal(self) -> None:
-        """Let go of every CLI once nothing can be kept: those behind relays wait for a server that
-        can, with what they say, and every other one is ended."""
+        """Let go of every CLI once nothing can be stored: those behind relays wait, with their
+        lines, for a server that can, and every other one is ended."""
         journal = self._services.journal
         await journal.broken()
         log.error("nothing can be kept any more, so every CLI is let go of: %s", journal.failed)
@@ -149,7 +149,7 @@ class Recovery:
 
     async def _let_go(self, reason: str) -> None:
         sessions = list(self._sessions.all.values())
-        # What goes wrong with one is logged, and keeps no other and no file open.
+        # What goes wrong with one is logged, and neither another nor a file stays open for it.
         left = await asyncio.gather(
             *(_let_go_of(each, reason) for each in sessions), return_exceptions=True
         )

@@ -1,4 +1,4 @@
-"""The verbs that only tell: status, lists, events, policy, cost, health."""
+"""The verbs that only read: status, lists, events, policy, cost, health."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ Tools = list[ToolRun]
 PAGE: Final = 1000
 """Entries that are read at once."""
 MOST_DIFFERENCES: Final = 1000
-"""So many lines of a dry run are told."""
+"""The most lines of a dry run that are returned."""
 
 
 class Reports:
-    """Tells what there is."""
+    """Answers the reading verbs."""
 
     def __init__(self, services: Services, sessions: Sessions, adoption: Adoption) -> None:
         self._services = services
@@ -82,7 +82,7 @@ class Reports:
         return bool(older.events) and older.events[0].seq > after
 
     async def _ended(self, told: Status, events: Sequence[Event], after: int) -> Tools:
-        """The tools that ended after the cursor, as far as the newest entries tell."""
+        """Return the tools that ended after the cursor, as far as the newest entries show."""
         ended = EndedTools()
         ended.follow(events, {run.id for run in told.running_tools})
         known = {run.id: run for run in told.recent_tools}
@@ -192,6 +192,6 @@ class Reports:
         )
 
     async def _once_kept(self, told: T) -> T:
-        """Tell it when it is committed: nobody may know of a question that a crash undoes."""
+        """Return it when it is committed: nobody may see a question that a crash undoes."""
         await self._services.recorder.kept()
         return told

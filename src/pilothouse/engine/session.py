@@ -1,6 +1,6 @@
-"""One session of an engine: what is known of it, what it is told, and its CLI.
+"""One session of an engine: what is known of it, its messages, and its CLI.
 
-Messages are accepted whether or not there is a CLI: they are kept first, and written to one as
+Messages are accepted whether or not there is a CLI: they are stored first, and written to one as
 soon as there is one. A CLI takes each message's id once, so what is sent again after a death runs
 once.
 """
@@ -109,7 +109,7 @@ class Session:
         )
 
     def write(self, *records: AnyRecord, keys: Sequence[KeyRow] = ()) -> Posted:
-        """Keep records of this session."""
+        """Write records of this session to the journal."""
         return self._recorder.write(self.view, *records, keys=keys)
 
     def status(self, output: Sequence[str] = ()) -> Status:
@@ -192,7 +192,7 @@ class Session:
         if prompt_id in self.view.queued:
             await self.write(PromptWithdrawn(id=prompt_id, because=because)).committed
         else:
-            # The CLI has told of it before it answered; that line may not be committed yet.
+            # The CLI reported it before it answered; that line may not be committed yet.
             await self._recorder.kept()
         return True
 
@@ -226,12 +226,12 @@ class Session:
             await self._services.journal.wait(view.last_seq, session_id=self.session_id)
 
     def answer(self, question_id: str, answer: Any) -> None:
-        """Let the CLI that waits have an answer which is committed."""
+        """Give a committed answer to the CLI that waits for it."""
         if self.cli.asks is not None:
             self.cli.asks.give(question_id, answer)
 
     async def stop(self) -> bool:
-        """End its CLI because a caller said so."""
+        """End its CLI at the request of a caller."""
         was_live = await self.cli.close("stopped")
         await self.write(SessionStopped()).committed
         return was_live
@@ -261,7 +261,7 @@ class Session:
         """Note what the next start of a CLI will be given."""
         await self.write(OptionsChanged(options=replace(self.view.options, **changes))).committed
 
-    # What the CLI says and does (`Owner` of the lifecycle)
+    # What the CLI says and does (`CLIOwner` of the lifecycle)
 
     def received(
         self,
@@ -269,7 +269,7 @@ class Session:
         kinds: set[type[Any]],
         lines: NumberedLines | None = None,
     ) -> None:
-        """Keep what the CLI wrote; `lines` are what it was read from, if they have a number."""
+        """Write the CLI's lines to the journal; `lines` have their bytes, if they have a number."""
         turns = self._recorder.lines(self.view, events, kinds, lines)
         self.cli.follow_conversation()
         for turn in turns:
@@ -290,10 +290,10 @@ class Session:
         self._prune()
 
     def lines_lost(self, because: str, lines: NumberedLines | None = None) -> None:
-        """Keep that something cannot be kept."""
+        """Record that lines could not be recorded."""
         log.warning("session %s: %s", self.session_id, because)
         if self._services.journal.failed is None:
-            # In one transaction with how far the lines have come: it is told once.
+            # In one transaction with how far the lines have come: it is recorded once.
             self._recorder.write(self.view, LinesLost(because=because), lines=lines)
         if self.cli.client is not None:
             self.cli.client.turns.lines_lost()

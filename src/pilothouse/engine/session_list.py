@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 import msgspec
 
 from pilothouse.api.statuses import Listed, Listing
-from pilothouse.history import Found, HistoryPage
+from pilothouse.history import FoundSession, HistoryPage
 
 from .services import Services
 from .sessions import Sessions
@@ -70,7 +70,7 @@ def resolved(path: str) -> str:
         return path
 
 
-def _others(on_disk: HistoryPage, known: Collection[str]) -> list[Found]:
+def _others(on_disk: HistoryPage, known: Collection[str]) -> list[FoundSession]:
     return [each for each in on_disk.found if each.session_id not in known]
 
 
@@ -79,7 +79,7 @@ def _page(every: Iterable[Listed], limit: int, offset: int) -> list[Listed]:
     return newest_first[offset : offset + limit]
 
 
-def _of_transcript(found: Found) -> Listed:
+def _of_transcript(found: FoundSession) -> Listed:
     return Listed(
         session_id=found.session_id,
         cwd=found.cwd,

@@ -63,7 +63,7 @@ _ONLY_AT_WORK: frozenset[Signal] = frozenset({"resolved", "died", "left", "stopp
 
 
 def _at_rest(state: State) -> dict[Signal, State]:
-    # A CLI may report the end of a turn whose beginning it never told: that counts as well.
+    # A CLI may report the end of a turn whose beginning it never reported: that counts as well.
     return {
         signal: state if signal in _ONLY_AT_WORK else after for signal, after in _AT_WORK.items()
     }

@@ -39,7 +39,7 @@ log = logging.getLogger("pilothouse")
 class SessionVerbs:
     """Start, say, cancel, interrupt, stop, fork, set_mode.
 
-    What is kept is also done, although the caller may have left meanwhile.
+    What is stored is also done, although the caller may have left meanwhile.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class SessionVerbs:
         self._keys = keys
 
     async def start(self, request: Start) -> Started:
-        """Begin a session; its id is known and kept before its CLI is."""
+        """Begin a session; its id is stored before its CLI is started."""
         self._services.recorder.check()
 
         async def act(remember: Remember) -> Started:
@@ -74,7 +74,7 @@ class SessionVerbs:
         return await asyncio.to_thread(permitted_directory, request.cwd, roots)
 
     async def _begin(self, record: SessionStarted, prompt: Content, remember: Remember) -> Started:
-        """Keep a new session with its first message, and start its CLI."""
+        """Store a new session with its first message, and start its CLI."""
         await self.check_start(record)
         session = self._sessions.new()
         self._services.spending.check(session.view)
@@ -86,7 +86,7 @@ class SessionVerbs:
         return started
 
     async def check_start(self, record: SessionStarted) -> None:
-        """Refuse options that no CLI may be started with, before anything is kept."""
+        """Refuse options that no CLI may be started with, before anything is stored."""
         # They may be long, or a disk may hang, and there are others to be served.
         await asyncio.to_thread(self._check_options, record)
         await self._services.routes.check(record.options)
@@ -137,7 +137,7 @@ class SessionVerbs:
         by: str = "person",
         before: Sequence[AnyRecord] = (),
     ) -> Said:
-        """Keep a message, with the records before it, and deliver it."""
+        """Store a message, with the records before it, and deliver it."""
         resumed = not session.has_cli
         said = session.prompt(request.content, priority=request.priority, by=by)
         await session.cli.reserve()
@@ -186,7 +186,7 @@ class SessionVerbs:
 
     async def stop_all(self) -> AllStopped:
         """End every CLI there is, in order."""
-        # Those that were let go of go on behind their relays, and hear nothing from here.
+        # Those that were let go of go on behind their relays, and nothing from here reaches them.
         self._services.recorder.check()
         live = [each for each in self._sessions.all.values() if each.has_cli]
         ends = await asyncio.gather(*(each.stop() for each in live), return_exceptions=True)

@@ -1,4 +1,4 @@
-"""What is known of a session, and how it is told: a snapshot's body."""
+"""What is known of a session, as a snapshot stores it and as a status shows it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from pilothouse.client.turns import Followed
 from .activity import Activity, headline
 from .session_state import INITIAL, Signal
 
-__all__ = ["Ending", "Facts", "QueuedPrompt", "decode_facts", "encode_facts", "text_of"]
+__all__ = ["Facts", "QueuedPrompt", "RestCause", "decode_facts", "encode_facts", "text_of"]
 
 AT_REST: Final = 1
 UNDER_WAY: Final = 2
@@ -63,7 +63,7 @@ class QueuedPrompt(Struct):
         return Queued(prompt_id=self.id, text=text, said_at=self.at, sent=self.sent)
 
 
-class Ending(Struct, frozen=True):
+class RestCause(Struct, frozen=True):
     """How it came to rest last."""
 
     signal: Signal = "finished"
@@ -91,7 +91,7 @@ class Facts(Struct, omit_defaults=True):
     successor: str | None = None
     title: str | None = None
     claude_session_id: str = ""
-    """The conversation's id at the CLI: ours, until the CLI tells another."""
+    """The conversation's id at the CLI: ours, until the CLI reports another."""
     has_conversation: bool = False
     """A CLI has begun a turn, so there is a transcript to resume."""
     model: str | None = None
@@ -104,7 +104,7 @@ class Facts(Struct, omit_defaults=True):
     run: str = ""
     """Of the CLI that is alive, by which its relay is known."""
     run_seq: int = 0
-    """The entry that tells of its start."""
+    """The entry of its start."""
     via: Via = "stdio"
     machine: str = ""
     """Where its last CLI ran, and its transcript is."""
@@ -124,7 +124,7 @@ class Facts(Struct, omit_defaults=True):
     questions: dict[str, Question] = field(default_factory=dict[str, Question])
     """Those that take an answer, oldest first: open ones, and ones whose CLI died before."""
     activity: Activity = field(default_factory=Activity)
-    ending: Ending = Ending()
+    ending: RestCause = RestCause()
     queued: dict[str, QueuedPrompt] = field(default_factory=dict[str, QueuedPrompt])
     """Messages that no turn has taken yet, in order; those the CLI does not have are unsent."""
     expects_cli: bool = False

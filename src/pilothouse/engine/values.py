@@ -26,7 +26,7 @@ LARGEST_OBJECT: Final = 4 * 1024 * 1024
 """Bytes of settings, servers, agents or a schema as JSON: as much as of a settings file."""
 
 MOST_LEVELS: Final = MAX_DEPTH - 2
-"""Of arrays and objects: the journal keeps them in a record, two levels further in."""
+"""Of arrays and objects: the journal stores them in a record, two levels further in."""
 
 
 def check_values(wanted: SessionOptions) -> None:

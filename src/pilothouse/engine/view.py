@@ -10,7 +10,7 @@ no process, no file.
 What gives the machine its signals:
 - `said`: a message was accepted, or sent. `began`: the tracker sees a turn.
 - `asked`, `resolved`: the first question opened, the last one closed.
-- Nothing is left to do: how the last turn ended, or how the CLI did. That is kept, and told
+- Nothing is left to do: how the last turn ended, or how the CLI did. That is remembered, and given
   whenever a session comes to rest: a message that is withdrawn leads back to where it was.
 """
 
@@ -73,14 +73,14 @@ from . import activity
 from .activity import headline, tokens_of
 from .questions import closed
 from .session_state import Signal, step
-from .snapshot import Ending, Facts, QueuedPrompt, decode_facts, encode_facts, text_of
+from .snapshot import Facts, QueuedPrompt, RestCause, decode_facts, encode_facts, text_of
 
 __all__ = ["QueuedPrompt", "View", "is_refusal", "record_of"]
 
 log = logging.getLogger("pilothouse")
 
 RESULT: Final = 20_000
-"""As many characters of a turn's text as are kept at hand; the journal has all of it."""
+"""The most characters of a turn's text that a view has; the journal has all of it."""
 
 _NO: Final = (Deny, RejectPlan, RevisePlan, ClearContext)
 """Answers after which the tool does not run."""
@@ -169,7 +169,7 @@ class View(Facts):
     # Folding
 
     def skip(self, seq: int, at: int) -> None:
-        """Pass over entries up to this one that tell nothing here: partials, noise."""
+        """Pass over entries up to this one that change nothing here: partials, noise."""
         self.last_seq = seq
         self.updated_at = at
 
@@ -178,7 +178,7 @@ class View(Facts):
     ) -> list[Turn]:
         """Take in the next entry; the turns that ended with it.
 
-        One that cannot be understood tells nothing, and the next ones tell how it stands.
+        One that cannot be understood changes nothing; the next ones show how it stands.
         """
         self.skip(seq, at)
         try:
@@ -240,7 +240,7 @@ class View(Facts):
         self.reason = self.ending.reason if told else None
 
     def _settle(self, *, is_ended: bool = False) -> None:
-        """Tell the machine how it came to rest, once it has."""
+        """Give the machine the signal of how it came to rest, once it has."""
         if (is_ended or self.state == "active") and not self.busy:
             self._signal(self.ending.signal)
 
@@ -260,7 +260,7 @@ class View(Facts):
     def _session_stopped(self, _: SessionStopped) -> None:
         # Noted before the CLI is closed or after; where it worked, this is why it does no more.
         if self.busy or (self.ending.signal == "left" and self.state == "interrupted"):
-            self.ending = Ending("stopped", "it was stopped")
+            self.ending = RestCause("stopped", "it was stopped")
         self.expects_cli = self.expects_cli and self.live
         self._signal("stopped")
         self._settle()
@@ -312,7 +312,7 @@ class View(Facts):
         self._settle()
 
     def _interrupt_asked(self, _: InterruptAsked) -> None:
-        """The CLI tells what comes of it."""
+        """Change nothing: the CLI reports what comes of it."""
 
     def _cli_started(self, record: CLIStarted) -> None:
         self._forget_cli()
@@ -371,7 +371,7 @@ class View(Facts):
             self._settle()
 
     def _lines_lost(self, _: LinesLost) -> None:
-        """What was lost might have told anything; the next lines tell how it stands."""
+        """Expect nothing of what was lost; the next lines show how it stands."""
         if self.tracker is not None:
             self.tracker.lines_lost()
 
@@ -388,7 +388,7 @@ class View(Facts):
             self.queued.pop(prompt_id, None)
         self.unrecorded.append(turn)
         self._close_range()
-        self.ending = Ending(turn.outcome, _reason(turn))
+        self.ending = RestCause(turn.outcome, _reason(turn))
 
     def _given_back(self, prompts: Sequence[str]) -> None:
         """The CLI lets go of messages that it had queued: those that are held stay for the next."""
@@ -407,14 +407,14 @@ class View(Facts):
         self.cost_usd += bounded_usd(record.cost_usd)
         self.tokens = self.tokens.plus(record.tokens)
         if record.outcome != "interrupted":
-            # What a CLI says there is a diagnosis of its own, meant for nobody.
+            # The text of such a result is a diagnosis of the CLI's own, meant for nobody.
             self.result = record.text[:RESULT]
 
     def _close_range(self) -> None:
         self.last_turn_range = (self.turn_first_seq, self.last_seq)
         self.turn_first_seq = self.last_seq + 1
 
-    # What the CLI tells of itself
+    # What the CLI reports of itself
 
     def _learn_init(self, message: InitMessage) -> None:
         self.has_conversation = True
@@ -476,7 +476,7 @@ class View(Facts):
     follows: ClassVar[frozenset[type[Any]]] = frozenset(
         {*TurnTracker.follows, *activity.FOLLOWED, *_learns}
     )
-    """The kinds of message that tell it something."""
+    """The kinds of message that change it."""
 
 
 def is_refusal(record: QuestionClosed) -> bool:
@@ -485,7 +485,7 @@ def is_refusal(record: QuestionClosed) -> bool:
 
 
 def record_of(turn: Turn) -> TurnEnded:
-    """What the journal says of a turn that ended."""
+    """Return the record of a turn that ended."""
     tokens = tokens_of(turn.result.usage) if turn.result is not None else Tokens()
     return TurnEnded(
         outcome=turn.outcome,
@@ -504,10 +504,10 @@ def _reason(turn: Turn) -> str | None:
     return f"{turn.reason}: {text}" if text else turn.reason
 
 
-def _end_of(record: CLIEnded) -> Ending:
+def _end_of(record: CLIEnded) -> RestCause:
     if record.orderly:
-        return Ending("left", record.reason or "its CLI was closed in mid-work")
-    return Ending("died", record.reason or "its CLI died")
+        return RestCause("left", record.reason or "its CLI was closed in mid-work")
+    return RestCause("died", record.reason or "its CLI died")
 
 
 def _is_command(content: Content) -> bool:

@@ -25,7 +25,7 @@ from pilothouse.api.values import is_id
 from pilothouse.errors import NotNow, SessionTaken
 from pilothouse.folders import make_private
 
-__all__ = ["Writer", "Writers"]
+__all__ = ["WriterLock", "Writers"]
 
 SUFFIX: Final = ".lock"
 TIDYING: Final = ".tidying"
@@ -34,7 +34,7 @@ TRIES: Final = 200
 TRY_AGAIN_AFTER: Final = 0.001
 
 
-class Writer:
+class WriterLock:
     """The right to run a session's CLI, held until `release` or the end of the process.
 
     Without a descriptor it is held by another process for us.
@@ -74,7 +74,7 @@ class Writers:
         self._folder = folder
         self._tidied = False
 
-    def acquire(self, session_id: str) -> Writer:
+    def acquire(self, session_id: str) -> WriterLock:
         """Become the session's writer; `SessionTaken` names the process that is."""
         try:
             make_private(self._folder)
@@ -86,9 +86,9 @@ class Writers:
                 advice="see to that folder and its disk, then try again",
             ) from None
 
-    def acquire_all(self, names: Iterable[str]) -> dict[str, Writer]:
+    def acquire_all(self, names: Iterable[str]) -> dict[str, WriterLock]:
         """Become the writer under each of these names, or under none."""
-        writers: dict[str, Writer] = {}
+        writers: dict[str, WriterLock] = {}
         try:
             for name in names:
                 writers[name] = self.acquire(name)
@@ -98,18 +98,18 @@ class Writers:
             raise
         return writers
 
-    def none(self, session_id: str) -> Writer:
-        """No right at all: another one has it, and keeps it."""
-        return Writer(self._path(session_id), None)
+    def none(self, session_id: str) -> WriterLock:
+        """Return no right at all: another process has it, and holds on to it."""
+        return WriterLock(self._path(session_id), None)
 
-    def take_up(self, session_id: str) -> Writer:
+    def take_up(self, session_id: str) -> WriterLock:
         """Be the writer of a session whose CLI runs: its relay has the lock, or nobody has."""
         try:
             return self.acquire(session_id)
         except SessionTaken:
             return self.none(session_id)
 
-    def _acquire(self, session_id: str) -> Writer:
+    def _acquire(self, session_id: str) -> WriterLock:
         path = self._path(session_id)
         for _ in range(TRIES):
             descriptor = _open(path)
@@ -117,11 +117,11 @@ class Writers:
                 if _is_at(path, descriptor):
                     os.ftruncate(descriptor, 0)
                     os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-                    return Writer(path, descriptor)
+                    return WriterLock(path, descriptor)
             elif not _lock(descriptor, fcntl.LOCK_SH):
                 raise _taken(session_id, descriptor)
             else:
-                # Somebody only looks, for a moment; locks tell nobody that they are free.
+                # Somebody only looks, for a moment; a lock notifies nobody when it is free.
                 time.sleep(TRY_AGAIN_AFTER)
             os.close(descriptor)
         raise SessionTaken(f"session {session_id} is being locked", advice="try again")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .found import Found, HistoryPage
+from .found import FoundSession, HistoryPage
 from .history import History
 
-__all__ = ["Found", "History", "HistoryPage"]
+__all__ = ["FoundSession", "History", "HistoryPage"]

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-__all__ = ["Fence", "Unreadable", "opened", "reason", "windows"]
+__all__ = ["Fence", "UnreadableFile", "opened", "reason", "windows"]
 
 _FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 _KINDS: Final = {
@@ -21,7 +21,7 @@ _KINDS: Final = {
 }
 
 
-class Unreadable(OSError):
+class UnreadableFile(OSError):
     """A file is left alone; the text is the reason."""
 
 
@@ -37,10 +37,10 @@ class Fence:
         self._roots = tuple(os.path.realpath(each).rstrip("/") + "/" for each in folders)
 
     def target(self, path: str) -> str:
-        """Where a link leads. Raises `Unreadable` if that is outside."""
+        """Where a link leads. Raises `UnreadableFile` if that is outside."""
         target = os.path.realpath(path)
         if not target.startswith(self._roots):
-            raise Unreadable("a link that leaves the folder")
+            raise UnreadableFile("a link that leaves the folder")
         return target
 
 
@@ -57,10 +57,10 @@ def opened(path: str) -> Generator[tuple[int, os.stat_result]]:
 
 
 def check_kind(status: os.stat_result) -> None:
-    """Raises `Unreadable` for anything but a plain file."""
+    """Raises `UnreadableFile` for anything but a plain file."""
     if not stat.S_ISREG(status.st_mode):
         kind = _KINDS.get(stat.S_IFMT(status.st_mode), "no plain file")
-        raise Unreadable(f"{kind}, not a transcript")
+        raise UnreadableFile(f"{kind}, not a transcript")
 
 
 def windows(path: str, width: int) -> tuple[os.stat_result, bytes, bytes]:

@@ -11,10 +11,10 @@ from .header import Header
 from .index import Seen
 from .prompts import Prompts
 
-__all__ = ["Found", "HistoryPage", "found_at", "in_order", "started_in"]
+__all__ = ["FoundSession", "HistoryPage", "found_at", "in_order", "started_in"]
 
 
-class Found(Struct, frozen=True, kw_only=True, gc=False):
+class FoundSession(Struct, frozen=True, kw_only=True, gc=False):
     """A session on disk."""
 
     session_id: str
@@ -36,13 +36,13 @@ class Found(Struct, frozen=True, kw_only=True, gc=False):
 class HistoryPage(Struct, frozen=True, kw_only=True):
     """Some of the sessions, most recent first."""
 
-    found: list[Found]
+    found: list[FoundSession]
     total: int
     unreadable: list[str] = field(default_factory=list[str])
     """Files and folders that could not be read, each with the reason."""
 
 
-def found_at(path: str, seen: Seen, prompts: Prompts) -> Found | None:
+def found_at(path: str, seen: Seen, prompts: Prompts) -> FoundSession | None:
     """The session of a transcript; None if it is a sub-agent's, or damaged."""
     header = seen.header
     if header is None or header.is_sidechain:
@@ -50,7 +50,7 @@ def found_at(path: str, seen: Seen, prompts: Prompts) -> Found | None:
     session_id = path[path.rfind("/") + 1 : path.rfind(".")]
     typed = prompts.sessions.get(session_id)
     updated_at = seen.mtime_ns // 1_000_000
-    return Found(
+    return FoundSession(
         session_id=session_id,
         path=path,
         cwd=header.cwd or (typed.project if typed else None),
@@ -71,9 +71,9 @@ def _is_interactive(header: Header, prompts: Prompts) -> bool:
     return (header.cwd or "", header.first_prompt) in prompts.nameless
 
 
-def in_order(sessions: Iterable[Found]) -> list[Found]:
+def in_order(sessions: Iterable[FoundSession]) -> list[FoundSession]:
     """Each session once, most recent first."""
-    newest: dict[str, Found] = {}
+    newest: dict[str, FoundSession] = {}
     for each in sessions:
         known = newest.get(each.session_id)
         if known is None or known.updated_at < each.updated_at:
@@ -81,7 +81,7 @@ def in_order(sessions: Iterable[Found]) -> list[Found]:
     return sorted(newest.values(), key=lambda each: (-each.updated_at, each.session_id))
 
 
-def started_in(cwd: str, sessions: Iterable[Found]) -> list[Found]:
+def started_in(cwd: str, sessions: Iterable[FoundSession]) -> list[FoundSession]:
     """The sessions of exactly this directory, by whatever path it is called."""
     wanted = _resolved(cwd)
     if wanted is None:

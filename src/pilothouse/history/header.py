@@ -1,4 +1,4 @@
-"""What the beginning and the end of a transcript tell about its session."""
+"""What the beginning and the end of a transcript have about its session."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Header(Struct, frozen=True, array_like=True, gc=False):
     first_prompt: str = ""
     created_at: int | None = None
     interactive: bool | None = None
-    """None: the transcript does not tell."""
+    """None: it is not in the transcript."""
     branch: str | None = None
     version: str | None = None
     is_sidechain: bool = False
@@ -53,7 +53,7 @@ class _Beginning(Struct):
     lines: int = 0
 
     def take(self, line: Line) -> bool:
-        """Learns from one more line; whether there is nothing left to learn."""
+        """Take in one more line; return whether nothing is missing any more."""
         self.lines += bool(line.type)
         self._take_prompt(line)
         self.cwd = self.cwd or line.cwd
@@ -79,7 +79,7 @@ class _Beginning(Struct):
 
 
 def header_of(head: bytes, tail: bytes) -> Header | None:
-    """What the ends of a transcript tell; `tail` is empty where `head` is all there is.
+    """Return what the ends of a transcript have; `tail` is empty where `head` is all there is.
 
     None if there is no line of a transcript in it.
     """

@@ -15,7 +15,7 @@ from typing import Final
 
 from . import index as cache
 from .files import Fence
-from .found import Found, HistoryPage, found_at, in_order, started_in
+from .found import FoundSession, HistoryPage, found_at, in_order, started_in
 from .index import Seen
 from .prompts import Prompts
 from .scan import Scanner, is_session_id
@@ -31,7 +31,7 @@ _STALE: Final = 100
 class History:
     """The sessions under one configuration folder of the CLI.
 
-    With `index`, what was read is kept in that file for the next process.
+    With `index`, what was read is stored in that file for the next process.
     """
 
     def __init__(self, config_dir: Path, *, index: Path | None = None) -> None:
@@ -43,7 +43,7 @@ class History:
         self._is_loaded = False
         self._saved = 0
         self._listed = (-1, -1)
-        self._made: dict[str, tuple[Seen, Found | None]] = {}
+        self._made: dict[str, tuple[Seen, FoundSession | None]] = {}
         self._page = HistoryPage(found=[], total=0)
         self._damaged: tuple[str, ...] = ()
         self._turn = asyncio.Lock()
@@ -60,7 +60,7 @@ class History:
                 await asyncio.to_thread(self._look)
                 self._finished = number
 
-    async def find(self, session_id: str) -> Found | None:
+    async def find(self, session_id: str) -> FoundSession | None:
         """One session, also one in which nothing was said yet."""
         if not is_session_id(session_id):
             return None
@@ -83,7 +83,7 @@ class History:
 
     # In a thread
 
-    def _find(self, session_id: str) -> Found | None:
+    def _find(self, session_id: str) -> FoundSession | None:
         self._prompts.refresh()
         at = self._scanner.find(session_id)
         found = [each for path, seen in at if (each := found_at(path, seen, self._prompts))]
@@ -97,7 +97,7 @@ class History:
             found = self._page.found
             changes = (self._scanner.changes, self._prompts.changes)
             if self._listed != changes:
-                # What people typed can change what is told of any session.
+                # What people typed can change the line of any session.
                 self._made = self._made if self._listed[1] == changes[1] else {}
                 self._listed = changes
                 found = in_order(self._talks())
@@ -118,16 +118,16 @@ class History:
             for name, seen in files.items():
                 yield f"{self._scanner.root}/{folder}/{name}", seen
 
-    def _talks(self) -> Iterator[Found]:
+    def _talks(self) -> Iterator[FoundSession]:
         """The sessions in which something was said."""
-        made: dict[str, tuple[Seen, Found | None]] = {}
+        made: dict[str, tuple[Seen, FoundSession | None]] = {}
         for path, seen in self._files():
             known = self._made.get(path)
             made[path] = known if known and known[0] is seen else (seen, self._talk(path, seen))
         self._made = made
         return (found for _, found in made.values() if found)
 
-    def _talk(self, path: str, seen: Seen) -> Found | None:
+    def _talk(self, path: str, seen: Seen) -> FoundSession | None:
         found = found_at(path, seen, self._prompts)
         is_talk = found and (found.title or (seen.header and seen.header.is_talk))
         return found if is_talk else None

@@ -1,4 +1,4 @@
-"""What is known of each transcript, kept between two runs. A cache: it may be deleted any time."""
+"""What is known of each transcript, stored between two runs. A cache: it may be deleted."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from .header import Header
 __all__ = ["Folders", "Seen", "load", "save"]
 
 _MAGIC: Final = b"pilothouse history 1\n"
-"""Changes with everything that is read or kept differently: an older file is then made anew."""
+"""Changes with everything that is read or stored differently: an older file is then made anew."""
 
 
 class Seen(Struct, frozen=True, array_like=True, gc=False):
@@ -46,7 +46,7 @@ _DECODER: Final = msgspec.msgpack.Decoder(_Kept)
 
 
 def load(path: Path, root: str) -> Folders:
-    """What was kept for this folder; nothing if the file is not there, damaged or older."""
+    """Return what was stored for this folder; nothing if the file is missing, damaged or older."""
     try:
         data = path.read_bytes()
         start = len(_MAGIC) + 4
@@ -60,7 +60,7 @@ def load(path: Path, root: str) -> Folders:
 
 
 def save(path: Path, root: str, folders: Folders) -> None:
-    """Replaces the file at once, or leaves it as it was."""
+    """Replace the file at once, or leave it as it was."""
     body = msgspec.msgpack.encode(_Kept(root, folders))
     # A cache that cannot be written is no error of the list that it was made for.
     with contextlib.suppress(OSError):

@@ -17,7 +17,7 @@ _DEPTH: Final = 100
 
 
 class Line(Struct, rename="camel", frozen=True, gc=False):
-    """The members of a line that tell something about its session."""
+    """The members of a line that describe its session."""
 
     type: str = ""
     is_sidechain: bool = False

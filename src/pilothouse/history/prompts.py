@@ -36,7 +36,7 @@ _LINE: Final = msgspec.json.Decoder(_Line, strict=False)
 
 
 class Typed(Struct, gc=False):
-    """What the file tells about one session."""
+    """What the file has about one session."""
 
     first: str
     since: int

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Iterator
 from typing import Final
 
-from .files import Fence, Unreadable, check_kind, reason, windows
+from .files import Fence, UnreadableFile, check_kind, reason, windows
 from .header import WINDOW, Header, header_of
 from .index import Folders, Seen
 
@@ -81,7 +81,7 @@ class Scanner:
         if entry.is_symlink():
             self._fence.target(entry.path)
         if _told(entry.name) != entry.name:
-            raise Unreadable("its name is not UTF-8")
+            raise UnreadableFile("its name is not UTF-8")
         return True
 
     def _scan_folder(self, folder: str, path: str, unreadable: list[str]) -> dict[str, Seen]:

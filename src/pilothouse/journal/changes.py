@@ -27,7 +27,7 @@ def write_changes(
     """Write them within the transaction of their entries; `number` gives a session's key."""
     kinds = (changes.questions, changes.costs, changes.keys, changes.snapshots, changes.sessions)
     if not any(kinds):
-        # Most posts only say how far a run has come; statements for nothing are not free.
+        # Most posts only have how far a run has come; statements for nothing are not free.
         return
     opened, last = (events[0].seq, events[-1].seq) if events else (0, 0)
     db.executemany(

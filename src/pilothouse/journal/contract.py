@@ -2,7 +2,7 @@
 
 One writer. `post` numbers entries at once and never waits; its `committed` is done when they are
 on disk, and only then does any reader see them. Numbers only grow, are never used twice, and stay
-valid as cursors whatever is removed later: a reader is told of the gap.
+valid as cursors whatever is removed later: a reader gets a gap in its place.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class TakenRow(NamedTuple):
 
 
 class RunRow(NamedTuple):
-    """What is kept of a run that goes on."""
+    """What is stored of a run that goes on."""
 
     received: int = 0
     """The last line of the CLI's that is committed."""
@@ -160,7 +160,7 @@ class Changes(Struct, frozen=True, kw_only=True):
     sending: Sequence[SendingRow] = ()
     taken: Sequence[TakenRow] = ()
     ended_runs: Sequence[str] = ()
-    """Runs whose CLI is gone: nothing of them need be kept but their entries."""
+    """Runs whose CLI is gone: nothing of them stays but their entries."""
 
     questions: Sequence[Question] = ()
     """New, or in their new state: a row is replaced by its id."""
@@ -171,7 +171,7 @@ class Changes(Struct, frozen=True, kw_only=True):
 
 
 class Journal(Protocol):
-    """Where everything that happens is kept."""
+    """The durable log of everything that happens."""
 
     @property
     def last(self) -> int:
@@ -185,7 +185,7 @@ class Journal(Protocol):
 
     @property
     def failed(self) -> BaseException | None:
-        """Why nothing can be written any more, if so: a full disk, say."""
+        """Why nothing can be written any more, if so: a full disk, for example."""
         ...
 
     async def broken(self) -> None:
@@ -233,7 +233,7 @@ class Journal(Protocol):
     async def sessions(self, *, at_work: bool = False) -> list[str]:
         """The ids of every session, or of every one at work, in the order they were begun.
 
-        A session is at work until its row says that it rests.
+        A session is at work until a row marks it as resting.
         """
         ...
 
@@ -242,11 +242,11 @@ class Journal(Protocol):
         ...
 
     async def holder(self, conversation: str) -> str | None:
-        """The session that has this conversation, as its row says."""
+        """Return the session whose row has this conversation."""
         ...
 
     async def owned(self, names: Collection[str]) -> set[str]:
-        """Those names that are a session's or a conversation's, as the rows say."""
+        """Return those names that are a session's or a conversation's in the rows."""
         ...
 
     async def near(self, session_id: str) -> list[str]:

@@ -83,7 +83,7 @@ _question: Final = msgspec.json.Decoder(Question)
 
 
 BOUNDED_USD: Final = f"min(max(usd, 0), {MAX_COST_USD})"
-"""Earlier versions have kept whatever a CLI said."""
+"""Earlier versions stored whatever a CLI reported."""
 
 
 class Database:
@@ -140,7 +140,7 @@ class Database:
         ]
 
     def go_on_from(self, seq: int) -> None:
-        """Number from here, and tell older cursors that all before is lost."""
+        """Number from here; older cursors get a gap in the place of all before."""
         with transaction(self._db, self._write_lock):
             self._db.execute("UPDATE highest SET seq = ?", (seq,))
             self._db.execute("INSERT INTO gaps VALUES (0, 1, ?, 0, 'damage')", (seq,))

@@ -38,7 +38,7 @@ def looks_whole(path: Path) -> bool:
 
 
 def make_private(path: Path) -> None:
-    """Make the file and its folder for the user alone; what is there keeps its rights."""
+    """Make the file and its folder for the user alone; the rights of what exists stay."""
     try:
         folders.make_private(path.parent)
         os.close(_opened(path))

@@ -57,7 +57,7 @@ assert NUMBERS.keys() == {*KINDS, *_PLAIN}
 
 
 def stored_event(seq: int, session_id: str, number: int, at: int, body: bytes) -> Event:
-    """An entry as it is told, from its row."""
+    """Return the entry of a row, as readers get it."""
     kind = _STORED[number] if number < len(_STORED) else f"unknown.{number}"
     plain = _PLAIN.get(kind)
     if plain is None:

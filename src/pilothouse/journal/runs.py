@@ -1,4 +1,4 @@
-"""How far each run of a CLI has come, and what is kept for it: rows of the journal's database.
+"""How far each run of a CLI has come, and what is stored for it: rows of the journal's database.
 
 A run's row begins with the first thing that is received from it or sent to it, and goes with all
 that belongs to it when the run has ended or its session is removed.
@@ -49,7 +49,7 @@ class _Net:
 def write_runs(
     db: sqlite3.Connection, changes: Iterable[Changes], number: Callable[[str], int]
 ) -> None:
-    """Write what changes say of runs, within a transaction; `number` gives a session's key."""
+    """Write the changes of runs, within a transaction; `number` gives a session's key."""
     net = _Net()
     for each in changes:
         net.add(each)
@@ -110,7 +110,7 @@ def _delete(db: sqlite3.Connection, chosen: str, values: Iterable[str | int]) ->
 
 
 def read_run(db: sqlite3.Connection, run: str) -> RunRow:
-    """What is kept of a run, within a transaction; of one that is unknown, nothing."""
+    """Return what is stored of a run, within a transaction; of one that is unknown, nothing."""
     found = db.execute(
         "SELECT runs.key, received, sessions.id FROM runs JOIN sessions ON session = sessions.key"
         " WHERE runs.id = ?",

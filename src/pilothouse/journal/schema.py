@@ -35,7 +35,7 @@ T = TypeVar("T")
 APPLICATION: Final = 0x50486A6C
 BUSY_SECONDS: Final = 30.0
 INCREMENTAL: Final = 2
-"""What SQLite says of a file whose free pages can be given back to the disk."""
+"""The `auto_vacuum` of a file whose free pages can be given back to the disk."""
 CHECKED_BYTES: Final = 32 << 20
 """Files up to this size are checked in full whenever they are opened."""
 MAX_ROWS: Final = 1024

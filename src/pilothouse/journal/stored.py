@@ -1,6 +1,6 @@
 """A journal over a store: numbers, groups, the tail in memory, who waits, what has failed.
 
-The store does what it is told on threads of ours and knows none of this.
+The store works on threads of ours and knows none of this.
 """
 
 from __future__ import annotations
@@ -228,11 +228,11 @@ class StoredJournal:
         return await self._ask(self._store.snapshot, session_id)
 
     async def holder(self, conversation: str) -> str | None:
-        """The session that has this conversation, as its row says."""
+        """Return the session whose row has this conversation."""
         return await self._ask(self._store.holder, conversation)
 
     async def owned(self, names: Collection[str]) -> set[str]:
-        """Those names that are a session's or a conversation's, as the rows say."""
+        """Return those names that are a session's or a conversation's in the rows."""
         found: set[str] = set()
         # In parts, so that others who read need not wait for all of it.
         every = list(names)
@@ -266,7 +266,7 @@ class StoredJournal:
         return await self._ask(self._store.question, question_id)
 
     async def key(self, key: str) -> KeyRow | None:
-        """What was kept for an idempotency key. Of two rows for one key the first is kept."""
+        """Return the row of an idempotency key. Of two rows for one key the first counts."""
         return await self._ask(self._store.key, key)
 
     async def costs(
@@ -297,7 +297,7 @@ class StoredJournal:
             self._fail(error, "read")
             raise JournalError(f"{self._store.name} cannot be read: {error}") from error
 
-    # What the writer tells
+    # What the writer reports
 
     def _on_committed(self, posts: Sequence[Post]) -> None:
         touched: dict[str, int] = {}
@@ -374,5 +374,5 @@ def _reset(after: int, last: int) -> Batch:
 def _give_up(future: asyncio.Future[Any], error: JournalError) -> None:
     if not future.done():
         future.set_exception(error)
-        # Looked at here, since most posts are awaited by nobody; `failed` tells it to all.
+        # Looked at here, since most posts are awaited by nobody; `failed` has the reason for all.
         future.exception()

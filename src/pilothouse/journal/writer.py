@@ -51,7 +51,7 @@ class Job(NamedTuple):
 
 
 class Ears(NamedTuple):
-    """Who is told what, on the event loop."""
+    """What is called on the event loop, when something was done."""
 
     committed: Callable[[Sequence[Post]], None]
     removed: Callable[[Removed], None]
@@ -96,7 +96,7 @@ class Writer:
         try:
             while not self._stopping:
                 self._turn()
-        except Exception as caught:  # noqa: BLE001 - the boundary: whatever it is, all must learn
+        except Exception as caught:  # noqa: BLE001 - the boundary: whatever it is, all must know
             error = caught
         self._tell(self._ears.ended, error)
 
@@ -144,7 +144,7 @@ class Writer:
         self._tell(self._ears.removed, removed)
 
     def _tell(self, ear: Callable[..., None], *what: Any) -> None:
-        # A loop that was closed before us has nobody left to be told.
+        # A loop that was closed before us has nobody left to notify.
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(ear, *what)
 

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.engine.policy import Ask
+from pilothouse.engine.policy import JudgedAsk
 from tests.support.engine.policies import bash, rule, verdict
 
 # Paths
 
 
-def write(path: str, cwd: Path | str | None) -> Ask:
-    return Ask("Write", {"file_path": path}, cwd=None if cwd is None else str(cwd))
+def write(path: str, cwd: Path | str | None) -> JudgedAsk:
+    return JudgedAsk("Write", {"file_path": path}, cwd=None if cwd is None else str(cwd))
 
 
 SRC = rule('tool = ["Write", "NotebookEdit"]', 'path = "src/**"', 'action = "allow"')
@@ -134,10 +134,10 @@ def test_an_expression_sees_the_absolute_path(tmp_path: Path):
 def test_every_path_that_is_named_must_be_allowed(tmp_path: Path):
     text = rule('tool = "*"', 'path = "src/**"', 'action = "allow"')
     cwd = str(tmp_path)
-    assert verdict(text, Ask("NotebookEdit", {"notebook_path": "src/a"}, cwd)) == "allow"
-    assert verdict(text, Ask("X", {"path": "src/a", "file_path": "/etc/b"}, cwd)) == "ask"
-    assert verdict(text, Ask("X", {"path": ["src/a"], "file_path": "src/a"}, cwd)) == "ask"
-    assert verdict(text, Ask("X", {}, cwd)) == "ask"
+    assert verdict(text, JudgedAsk("NotebookEdit", {"notebook_path": "src/a"}, cwd)) == "allow"
+    assert verdict(text, JudgedAsk("X", {"path": "src/a", "file_path": "/etc/b"}, cwd)) == "ask"
+    assert verdict(text, JudgedAsk("X", {"path": ["src/a"], "file_path": "src/a"}, cwd)) == "ask"
+    assert verdict(text, JudgedAsk("X", {}, cwd)) == "ask"
 
 
 @pytest.mark.parametrize(
@@ -154,7 +154,7 @@ def test_every_path_that_is_named_must_be_allowed(tmp_path: Path):
 )
 def test_a_search_must_stay_in_its_folder(tmp_path: Path, pattern: str, matches: bool):
     text = rule('tool = "Glob"', 'path = "src/**"', 'action = "allow"')
-    ask = Ask("Glob", {"path": "src", "pattern": pattern}, str(tmp_path))
+    ask = JudgedAsk("Glob", {"path": "src", "pattern": pattern}, str(tmp_path))
     assert (verdict(text, ask) == "allow") is matches
 
 
@@ -179,8 +179,8 @@ def test_the_directory_of_the_session(tmp_path: Path, directory: str, cwd: str, 
 # Addresses
 
 
-def fetch(url: str) -> Ask:
-    return Ask("WebFetch", {"url": url})
+def fetch(url: str) -> JudgedAsk:
+    return JudgedAsk("WebFetch", {"url": url})
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pilothouse.api.answers import Allow, Answer, Decline, Deny
 from pilothouse.api.questions import Question
-from pilothouse.engine.policy import Ask, Decision, Policy, PolicyFile, dry_run
+from pilothouse.engine.policy import Decision, JudgedAsk, Policy, PolicyFile, dry_run
 from pilothouse.engine.policy.effort import bounded
 from pilothouse.engine.policy.policy import LARGEST
 from pilothouse.errors import PolicyError
@@ -34,14 +34,14 @@ def test_the_first_rule_that_matches_decides():
     policy = Policy.parse(text)
     assert policy.decide(bash("git push origin")) == Decision("deny", "pushes", "Not you.")
     assert policy.decide(bash("git status")) == Decision("allow", "rule 2 (Bash)")
-    assert policy.decide(Ask("Read")).rule == "rule 3 (*)"
-    assert policy.decide(Ask("Read")).reason == "Denied by the policy: rule 3 (*)."
+    assert policy.decide(JudgedAsk("Read")).rule == "rule 3 (*)"
+    assert policy.decide(JudgedAsk("Read")).reason == "Denied by the policy: rule 3 (*)."
 
 
 def test_a_rule_that_asks_ends_the_search():
     text = rule('tool = "Write"', 'action = "ask"') + rule('tool = "*"', 'action = "allow"')
-    assert Policy.parse(text).decide(Ask("Write")) == Decision("ask", "rule 1 (Write)")
-    assert verdict(text, Ask("Read")) == "allow"
+    assert Policy.parse(text).decide(JudgedAsk("Write")) == Decision("ask", "rule 1 (Write)")
+    assert verdict(text, JudgedAsk("Read")) == "allow"
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_a_rule_without_a_name_is_called_by_its_conditions(lines: list[str], nam
 )
 def test_a_tool_is_named_by_glob_list_or_expression(tool: str, name: str, matches: bool):
     text = rule(f"tool = {tool}", 'action = "allow"')
-    assert (verdict(text, Ask(name)) == "allow") is matches
+    assert (verdict(text, JudgedAsk(name)) == "allow") is matches
 
 
 def test_every_condition_of_a_rule_must_hold():
@@ -90,8 +90,8 @@ def test_every_condition_of_a_rule_must_hold():
 @pytest.mark.parametrize("kind", ["plan", "questions", "elicitation"])
 def test_a_rule_speaks_of_tools_only_unless_it_names_the_kind(kind: Any):
     everything = rule('tool = "*"', 'action = "deny"')
-    assert verdict(everything, Ask("ExitPlanMode", kind=kind)) == "ask"
-    assert verdict(rule(f'kind = "{kind}"', 'action = "deny"'), Ask("", kind=kind)) == "deny"
+    assert verdict(everything, JudgedAsk("ExitPlanMode", kind=kind)) == "ask"
+    assert verdict(rule(f'kind = "{kind}"', 'action = "deny"'), JudgedAsk("", kind=kind)) == "deny"
 
 
 @pytest.mark.parametrize("kind", ["questions", "elicitation"])
@@ -118,7 +118,7 @@ def test_members_of_the_input_are_named_with_dots():
         'action = "allow"',
     )
     good = {"to": "a@example.org", "options": {"priority": "low"}, "draft": True, "copies": 1}
-    assert verdict(text, Ask("mcp__mail__send", good)) == "allow"
+    assert verdict(text, JudgedAsk("mcp__mail__send", good)) == "allow"
     for changed in (
         {"to": "a@evil.com"},
         {"to": ["a@example.org"]},
@@ -128,16 +128,16 @@ def test_members_of_the_input_are_named_with_dots():
         {"copies": True},
         {"copies": None},
     ):
-        assert verdict(text, Ask("mcp__mail__send", {**good, **changed})) == "ask"
+        assert verdict(text, JudgedAsk("mcp__mail__send", {**good, **changed})) == "ask"
 
 
 def test_a_name_with_dots_in_it_hides_no_member():
     text = rule('input = { "a.b" = "good" }', 'action = "allow"')
-    assert verdict(text, Ask("X", {"a": {"b": "good"}})) == "allow"
-    assert verdict(text, Ask("X", {"a.b": "good"})) == "allow"
-    assert verdict(text, Ask("X", {"a.b": "good", "a": {"b": "bad"}})) == "ask"
+    assert verdict(text, JudgedAsk("X", {"a": {"b": "good"}})) == "allow"
+    assert verdict(text, JudgedAsk("X", {"a.b": "good"})) == "allow"
+    assert verdict(text, JudgedAsk("X", {"a.b": "good", "a": {"b": "bad"}})) == "ask"
     guard = text.replace("allow", "deny")
-    assert verdict(guard, Ask("X", {"a.b": "good", "a": {"b": "bad"}})) == "deny"
+    assert verdict(guard, JudgedAsk("X", {"a.b": "good", "a": {"b": "bad"}})) == "deny"
 
 
 json = st.recursive(
@@ -147,7 +147,7 @@ json = st.recursive(
 )
 names = st.sampled_from(["command", "file_path", "path", "url", "pattern", "a", "a.b"]) | st.text()
 asks = st.builds(
-    Ask,
+    JudgedAsk,
     tool_name=st.sampled_from(["Bash", "Write", "Glob", "WebFetch", ""]) | st.text(),
     input=st.dictionaries(names, json, max_size=6),
     cwd=st.none() | st.just("/nowhere") | st.text(),
@@ -176,7 +176,9 @@ rules = st.builds(
 
 @settings(deadline=None)
 @given(st.lists(rules, min_size=1, max_size=5), asks)
-def test_the_outcome_is_that_of_the_first_rule_which_matches_alone(texts: list[str], ask: Ask):
+def test_the_outcome_is_that_of_the_first_rule_which_matches_alone(
+    texts: list[str], ask: JudgedAsk
+):
     home = Path("/home/me")
     alone = [Policy.parse(text, home=home).decide(ask) for text in texts]
     first = next((at for at, each in enumerate(alone) if each.rule is not None), None)
@@ -188,7 +190,7 @@ def test_the_outcome_is_that_of_the_first_rule_which_matches_alone(texts: list[s
 
 @settings(deadline=None)
 @given(rules, asks)
-def test_whatever_an_allowing_rule_matches_its_denying_twin_does_too(text: str, ask: Ask):
+def test_whatever_an_allowing_rule_matches_its_denying_twin_does_too(text: str, ask: JudgedAsk):
     home = Path("/home/me")
     if verdict(text.replace('"deny"', '"allow"').replace('"ask"', '"allow"'), ask, home) == "allow":
         denying = text.replace('"allow"', '"deny"').replace('"ask"', '"deny"')
@@ -398,16 +400,16 @@ def test_threads_that_refresh_at_once_read_a_change_once(tmp_path: Path):
 def test_what_takes_too_much_work_is_asked_and_told(caplog: pytest.LogCaptureFixture):
     slow = rule('name = "slow"', 'input.a = "*' + "a" * 3000 + 'b*"', 'action = "deny"')
     policy = Policy.parse(slow + rule('tool = "*"', 'action = "allow"'))
-    assert policy.decide(Ask("X", {"a": "a" * 9_000})).verdict == "allow"
-    assert policy.decide(Ask("X", {"a": "a" * 90_000})) == Decision("ask")
+    assert policy.decide(JudgedAsk("X", {"a": "a" * 9_000})).verdict == "allow"
+    assert policy.decide(JudgedAsk("X", {"a": "a" * 90_000})) == Decision("ask")
     assert "policy:1: rule 'slow' takes too much work for this X" in caplog.text
-    assert policy.decide(Ask("X")).verdict == "allow"
+    assert policy.decide(JudgedAsk("X")).verdict == "allow"
 
 
 def test_a_path_of_very_many_names_is_asked():
     text = rule('path = "' + "**/a/" * 200 + 'b"', 'action = "deny"')
     policy = Policy.parse(text + rule('tool = "*"', 'action = "allow"'))
-    assert policy.decide(Ask("Write", {"file_path": "/" + "a/" * 200_000})).verdict == "ask"
+    assert policy.decide(JudgedAsk("Write", {"file_path": "/" + "a/" * 200_000})).verdict == "ask"
 
 
 def test_many_stars_are_no_more_work_than_one():
@@ -437,7 +439,7 @@ def question(name: str, command: str, answer: Answer | None = None, **more: Any)
 
 def test_an_ask_is_made_of_a_question():
     asked = question("q", "ls", cwd="/a", label="b", mode="plan")
-    assert Ask.of(asked) == Ask("Bash", {"command": "ls"}, "/a", "b", "plan", "tool")
+    assert JudgedAsk.of(asked) == JudgedAsk("Bash", {"command": "ls"}, "/a", "b", "plan", "tool")
 
 
 def test_a_form_of_a_server_comes_from_a_tool_of_its_name():
@@ -451,7 +453,7 @@ def test_a_form_of_a_server_comes_from_a_tool_of_its_name():
         url="https://evil.com/",
     )
     text = rule('kind = "elicitation"', 'tool = "mcp__github*"', 'domain = "evil.com"')
-    assert verdict(text + 'action = "deny"', Ask.of(asked)) == "deny"
+    assert verdict(text + 'action = "deny"', JudgedAsk.of(asked)) == "deny"
 
 
 def test_a_dry_run_lists_what_would_differ():

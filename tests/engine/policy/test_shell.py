@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.engine.policy import Ask, Policy
+from pilothouse.engine.policy import JudgedAsk, Policy
 from pilothouse.engine.policy.shell import _REDIRECTED, joined_texts, plain_text
 from tests.support.engine.policies import PIECES, bash, rule, verdict
 
@@ -199,8 +199,8 @@ def test_a_whole_text_is_taken_as_it_stands_where_the_rule_says_so():
 )
 def test_for_another_shell_quotes_are_not_trusted(command: str):
     text = rule('tool = "*"', 'command = "git *"', 'action = "allow"')
-    assert verdict(text, Ask("PowerShell", {"command": command})) == "ask"
-    assert verdict(text, Ask("PowerShell", {"command": "git status"})) == "allow"
+    assert verdict(text, JudgedAsk("PowerShell", {"command": command})) == "ask"
+    assert verdict(text, JudgedAsk("PowerShell", {"command": "git status"})) == "allow"
 
 
 NO_RM = rule('command = ["rm", "rm *"]', 'action = "deny"') + rule('tool = "*"', 'action = "allow"')

@@ -7,7 +7,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from pilothouse.engine.policy import Ask, Policy
+from pilothouse.engine.policy import JudgedAsk, Policy
 
 PIECES = ["a", "b", " ", " ", ";", "&", "|", "'", '"', "\\", "$(", "`", "(", ")", "\n", "#"]
 PIECES += ["<<a\n", "{ ", "}", "! ", "<", "2>&1", ">/dev/null", "a ", "b "]
@@ -19,9 +19,9 @@ def rule(*lines: str) -> str:
     return "\n".join(["[[rule]]", *lines, ""])
 
 
-def bash(command: str, **more: Any) -> Ask:
-    return Ask("Bash", {"command": command}, **more)
+def bash(command: str, **more: Any) -> JudgedAsk:
+    return JudgedAsk("Bash", {"command": command}, **more)
 
 
-def verdict(text: str, ask: Ask, home: Path | None = None) -> str:
+def verdict(text: str, ask: JudgedAsk, home: Path | None = None) -> str:
     return Policy.parse(text, home=home).decide(ask).verdict

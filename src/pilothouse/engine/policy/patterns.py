@@ -22,8 +22,15 @@ from urllib.parse import unquote
 from .effort import spend
 from .expressions import Expression
 
-__all__ = ["Address", "PathPattern", "Place", "UrlPattern", "certain_address", "likely_addresses"]
-__all__ += ["Text", "path_pattern", "text_pattern", "url_pattern"]
+__all__ = [
+    "JudgedAddress",
+    "JudgedPath",
+    "PathPattern",
+    "UrlPattern",
+    "certain_address",
+    "likely_addresses",
+]
+__all__ += ["TextPattern", "path_pattern", "text_pattern", "url_pattern"]
 
 REGEX: Final = "re:"
 LONGEST: Final = 4096
@@ -31,7 +38,7 @@ GUARDING: Final = re.DOTALL
 """How a guard reads an expression: whatever fits may be in any line."""
 
 
-class Text(Protocol):
+class TextPattern(Protocol):
     """A pattern for the whole of a text."""
 
     def fits(self, text: str) -> bool: ...
@@ -56,7 +63,7 @@ class Glob:
         return self.compiled.fullmatch(text) is not None
 
 
-def text_pattern(pattern: str, flags: int = 0) -> Text:
+def text_pattern(pattern: str, flags: int = 0) -> TextPattern:
     """A glob over the whole text, or after `re:` a regular expression for all of it."""
     if not pattern:
         raise ValueError("is empty")
@@ -75,7 +82,7 @@ def text_pattern(pattern: str, flags: int = 0) -> Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class JudgedPath:
     """A path as it is written, without `..`, and where it leads to when links are followed.
 
     It leads to two places where a link is followed before its `..` or after.
@@ -87,7 +94,9 @@ class Place:
     """It can be a path, and all places it leads to are known."""
 
     @classmethod
-    def of(cls, path: str, *, base: str | None = None, home: str | None = None) -> Place | None:
+    def of(
+        cls, path: str, *, base: str | None = None, home: str | None = None
+    ) -> JudgedPath | None:
         """None for a path that has no place: relative to nothing, or none at all."""
         if path == "~" or path.startswith("~/"):
             path = f"{home or ''}{path[1:]}" if home else ""
@@ -126,7 +135,7 @@ def _names(path: str) -> list[str]:
 class _Names:
     """A glob over the names of a path; None stands for `**`, any number of them."""
 
-    globs: tuple[Text | None, ...]
+    globs: tuple[TextPattern | None, ...]
 
     def match(self, names: list[str]) -> bool:
         reached = self._onward({0})
@@ -158,16 +167,16 @@ class PathPattern:
     globs: tuple[_Names, ...] = ()
     relative: bool = False
     anywhere: bool = False
-    regex: Text | None = None
+    regex: TextPattern | None = None
 
-    def certainly(self, place: Place, base: Place | None) -> bool:
+    def certainly(self, place: JudgedPath, base: JudgedPath | None) -> bool:
         if not place.certain or (self.relative and not (base and base.certain)):
             return False
         start, real = (base.written, base.real[0]) if base and base.certain else (None, None)
         written = self._match(place.written, start)
         return written and all(self._match(path, real) for path in place.real)
 
-    def possibly(self, place: Place, base: Place | None) -> bool:
+    def possibly(self, place: JudgedPath, base: JudgedPath | None) -> bool:
         paths = (place.written, *place.real)
         bases = (base.written, *base.real) if base else (None,)
         if self.anywhere and any(self._match(path, "/") for path in paths):
@@ -214,7 +223,7 @@ def _check_path(pattern: str) -> None:
         raise ValueError(f"{pattern!r} ends in '/'; for all below it write '{pattern}**'")
 
 
-def _compiled(pattern: str, flags: int) -> tuple[Text | None, ...]:
+def _compiled(pattern: str, flags: int) -> tuple[TextPattern | None, ...]:
     names = [name for name in pattern.split("/") if name not in ("", ".")]
     return tuple(None if name == "**" else text_pattern(_glob(name), flags) for name in names)
 
@@ -224,7 +233,7 @@ def _glob(name: str) -> str:
     return "[r]" + name[1:] if name.startswith(REGEX) else name
 
 
-def _literal(path: str) -> tuple[Text, ...]:
+def _literal(path: str) -> tuple[TextPattern, ...]:
     return tuple(Glob.of(escape(name)) for name in _names(path))
 
 
@@ -232,7 +241,7 @@ def _literal(path: str) -> tuple[Text, ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class JudgedAddress:
     scheme: str
     host: str
     """With the port, where it is not the scheme's own."""
@@ -256,7 +265,7 @@ _LIKELY: Final = re.compile(
 _OWN_PORTS: Final = {"http": ":80", "https": ":443"}
 
 
-def certain_address(url: str) -> Address | None:
+def certain_address(url: str) -> JudgedAddress | None:
     """What every reader of addresses agrees it is; None if two could differ."""
     found = _CERTAIN.fullmatch(url)
     if found is None or "\\" in url:
@@ -268,7 +277,7 @@ def certain_address(url: str) -> Address | None:
     return _address(found["scheme"], found["host"] + (found["port"] or ""), rest, url)
 
 
-def likely_addresses(url: str) -> Iterator[Address]:
+def likely_addresses(url: str) -> Iterator[JudgedAddress]:
     """What some reader may take it for."""
     text = re.sub(r"[\x00-\x20]+", "", url).replace("\\", "/")
     yield from _likely(text)
@@ -276,7 +285,7 @@ def likely_addresses(url: str) -> Iterator[Address]:
         yield from _likely(f"https://{text}")
 
 
-def _likely(text: str) -> Iterator[Address]:
+def _likely(text: str) -> Iterator[JudgedAddress]:
     found = _LIKELY.fullmatch(text)
     if found is None:
         return
@@ -287,23 +296,23 @@ def _likely(text: str) -> Iterator[Address]:
         yield _address(found["scheme"] or "https", host, each, text)
 
 
-def _address(scheme: str, host: str, rest: str, text: str) -> Address:
+def _address(scheme: str, host: str, rest: str, text: str) -> JudgedAddress:
     scheme = scheme.lower()
     host = host.lower().removesuffix(_OWN_PORTS.get(scheme, ":"))
     name, colon, port = host.partition(":") if not host.startswith("[") else (host, "", "")
-    return Address(scheme, name.rstrip(".") + colon + port, rest, text)
+    return JudgedAddress(scheme, name.rstrip(".") + colon + port, rest, text)
 
 
 @dataclass(frozen=True, slots=True)
 class UrlPattern:
     """Globs for scheme, host and the rest, each for itself: no `*` reaches over a border."""
 
-    scheme: Text | None = None
-    host: Text | None = None
-    rest: Text | None = None
-    regex: Text | None = None
+    scheme: TextPattern | None = None
+    host: TextPattern | None = None
+    rest: TextPattern | None = None
+    regex: TextPattern | None = None
 
-    def match(self, address: Address) -> bool:
+    def match(self, address: JudgedAddress) -> bool:
         if self.regex is not None:
             return self.regex.fits(address.text)
         pairs = (

@@ -18,10 +18,19 @@ from pilothouse.api.results import DryRun, DryRunLine, PolicyReport
 from pilothouse.errors import PolicyError
 
 from .effort import TooMuch, bounded
-from .parsing import parse_rules
-from .rules import Ask, Rule, Verdict
+from .rule_file import parse_rules
+from .rules import JudgedAsk, Rule, Verdict
 
-__all__ = ["Ask", "Decision", "Policy", "PolicyError", "PolicyFile", "Rule", "Verdict", "dry_run"]
+__all__ = [
+    "Decision",
+    "JudgedAsk",
+    "Policy",
+    "PolicyError",
+    "PolicyFile",
+    "Rule",
+    "Verdict",
+    "dry_run",
+]
 
 log = logging.getLogger("pilothouse")
 
@@ -34,12 +43,12 @@ _Seen = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a policy says, and the rule that said it; without a rule nothing matched."""
+    """A verdict and the rule that gave it; without a rule nothing matched."""
 
     verdict: Verdict
     rule: str | None = None
     reason: str = ""
-    """What the model is told of a denial."""
+    """The reason that the model reads of a denial."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,13 +61,13 @@ class Policy:
 
     @classmethod
     def parse(cls, text: str, source: str = "policy", *, home: Path | None = None) -> Policy:
-        """Raises PolicyError, which says where the text is wrong. `home` is what `~` stands for."""
+        """Read rules; PolicyError has the place where they are wrong. `home` is what `~` means."""
         # Each character has a byte or more: what is far too large is not even encoded.
         if len(text) > LARGEST or len(text.encode(errors="surrogatepass")) > LARGEST:
             raise _too_large(source)
         return cls(parse_rules(text, source, home), source, text)
 
-    def decide(self, ask: Ask) -> Decision:
+    def decide(self, ask: JudgedAsk) -> Decision:
         """Never raises. Looks at the disk only to follow links in paths.
 
         What takes too much work is asked. It is still work of up to a second: for a thread.
@@ -71,7 +80,7 @@ class Policy:
             return Decision("deny", rule.name, rule.reason or f"Denied by the policy: {rule.name}.")
         return Decision(rule.action, rule.name)
 
-    def _first(self, ask: Ask) -> Rule | None:
+    def _first(self, ask: JudgedAsk) -> Rule | None:
         for rule in self.rules:
             try:
                 if rule.matches(ask):
@@ -93,7 +102,7 @@ def _too_large(source: str) -> PolicyError:
 class PolicyFile:
     """A file of rules, or none.
 
-    A file that is wrong, unsafe or gone leaves the last good rules in force, and `error` says so.
+    A file that is wrong, unsafe or gone leaves the last good rules in force; `error` is why.
     Before there was a good one there are no rules: everything is asked.
     Several threads may refresh it.
     """
@@ -121,10 +130,10 @@ class PolicyFile:
         return Policy.parse(text, home=self._home)
 
     def is_absent(self) -> bool:
-        """There are no rules and no file: one look at the disk tells that all is asked."""
+        """Return whether there are no rules and no file, so that everything is asked."""
         return not self.policy.rules and not (self.path and os.access(self.path, os.F_OK))
 
-    def decide(self, ask: Ask) -> Decision:
+    def decide(self, ask: JudgedAsk) -> Decision:
         """By the rules as they stand in the file now. For a thread: it reads and compares."""
         self.refresh()
         return self.policy.decide(ask)
@@ -184,7 +193,7 @@ class PolicyFile:
 
 
 def _seen(found: os.stat_result) -> _Seen | None:
-    """What tells one state of a file from the next; None for one that was only just written."""
+    """Return what differs between two states of a file; None for one that was only just written."""
     if abs(time.time_ns() - found.st_mtime_ns) < _FRESH_NS:
         return None
     return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev)
@@ -233,7 +242,7 @@ def dry_run(questions: Sequence[Question], before: Policy, after: Policy) -> Dry
 
 
 def _compare(question: Question, before: Policy, after: Policy) -> DryRunLine:
-    ask = Ask.of(question)
+    ask = JudgedAsk.of(question)
     was, would = _recorded(question), after.decide(ask)
     now = before.decide(ask)
     return DryRunLine(

@@ -10,10 +10,10 @@ from typing import Any, Final, Literal, Protocol, cast
 from pilothouse.api.questions import Question, QuestionKind
 
 from . import patterns
-from .patterns import PathPattern, Place, Text, UrlPattern
+from .patterns import JudgedPath, PathPattern, TextPattern, UrlPattern
 from .shell import joined_texts, plain_text, runs_any
 
-__all__ = ["Ask", "Compound", "Rule", "Verdict"]
+__all__ = ["Compound", "JudgedAsk", "Rule", "Verdict"]
 
 Verdict = Literal["allow", "deny", "ask"]
 Compound = Literal["no", "each", "whole"]
@@ -22,11 +22,11 @@ PATH_MEMBERS: Final = ("file_path", "notebook_path", "path")
 # Where a search would look outside the folder it is given: `..`, or an absolute alternative.
 _SEARCHES_OUTSIDE: Final = re.compile(r"\.\.|(?:^|[{,])[/~]")
 
-Texts = tuple[Text, ...]
+Texts = tuple[TextPattern, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class JudgedAsk:
     """What a policy is asked."""
 
     tool_name: str
@@ -37,7 +37,7 @@ class Ask:
     kind: QuestionKind = "tool"
 
     @classmethod
-    def of(cls, question: Question) -> Ask:
+    def of(cls, question: Question) -> JudgedAsk:
         """The question of an MCP server comes from a tool named `mcp__<server>`."""
         server = f"mcp__{question.server_name}" if question.server_name else ""
         given = {"url": question.url} if question.url else {}
@@ -54,7 +54,7 @@ class Ask:
 class Condition(Protocol):
     """Met certainly, for a rule that allows, or possibly, for one that guards."""
 
-    def met(self, ask: Ask, *, guard: bool) -> bool: ...
+    def met(self, ask: JudgedAsk, *, guard: bool) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Rule:
     reason: str
     line: int
 
-    def matches(self, ask: Ask) -> bool:
+    def matches(self, ask: JudgedAsk) -> bool:
         guard = self.action != "allow"
         return ask.kind in self.kinds and all(
             each.met(ask, guard=guard) for each in self.conditions
@@ -81,7 +81,7 @@ def _any(texts: Texts, value: str) -> bool:
 class ToolIs:
     tools: Texts
 
-    def met(self, ask: Ask, *, guard: bool) -> bool:
+    def met(self, ask: JudgedAsk, *, guard: bool) -> bool:
         return _any(self.tools, ask.tool_name)
 
 
@@ -89,7 +89,7 @@ class ToolIs:
 class LabelIs:
     labels: Texts
 
-    def met(self, ask: Ask, *, guard: bool) -> bool:
+    def met(self, ask: JudgedAsk, *, guard: bool) -> bool:
         return ask.label is not None and _any(self.labels, ask.label)
 
 
@@ -97,7 +97,7 @@ class LabelIs:
 class ModeIs:
     modes: frozenset[str]
 
-    def met(self, ask: Ask, *, guard: bool) -> bool:
+    def met(self, ask: JudgedAsk, *, guard: bool) -> bool:
         return (ask.mode or "default") in self.modes
 
 
@@ -105,13 +105,13 @@ class ModeIs:
 class DirectoryIs:
     directories: tuple[PathPattern, ...]
 
-    def met(self, ask: Ask, *, guard: bool) -> bool:
-        place = Place.of(ask.cwd or "")
+    def met(self, ask: JudgedAsk, *, guard: bool) -> bool:
+        place = JudgedPath.of(ask.cwd or "")
         return place is not None and _placed(self.directories, place, None, guard=guard)
 
 
 def _placed(
-    globs: tuple[PathPattern, ...], place: Place, base: Place | None, *, guard: bool
+    globs: tuple[PathPattern, ...], place: JudgedPath, base: JudgedPath | None, *, guard: bool
 ) -> bool:
     if guard:
         return any(each.possibly(place, base) for each in globs)
@@ -123,7 +123,7 @@ class CommandIs:
     commands: Texts
     compound: Compound
 
-    def met(self, ask: Ask, *, guard: bool) -> bool:
+    def met(self, ask: JudgedAsk, *, guard: bool) -> bool:
         command = ask.input.get("command")
         if not isinstance(command, str):
             return False
@@ -148,8 +148,8 @@ class PathIs:
     paths: tuple[PathPattern, ...]
     home: str
 
-    def met(self, ask: Ask, *, guard: bool) -> bool:
-        base = Place.of(ask.cwd or "")
+    def met(self, ask: JudgedAsk, *, guard: bool) -> bool:
+        base = JudgedPath.of(ask.cwd or "")
         places = list(self._places(ask, base))
         if guard:
             return any(_placed(self.paths, each, base, guard=True) for each in places if each)
@@ -157,13 +157,13 @@ class PathIs:
             each is not None and _placed(self.paths, each, base, guard=False) for each in places
         )
 
-    def _places(self, ask: Ask, base: Place | None) -> Iterator[Place | None]:
+    def _places(self, ask: JudgedAsk, base: JudgedPath | None) -> Iterator[JudgedPath | None]:
         """Every path it names; None for one that nobody can place."""
         start = base.written if base else None
         for member in PATH_MEMBERS:
             value = ask.input.get(member)
             if isinstance(value, str):
-                yield Place.of(value.strip(), base=start, home=self.home)
+                yield JudgedPath.of(value.strip(), base=start, home=self.home)
             # A tool may or may not strip a path: what is stripped here has no certain place.
             if value is not None and not (isinstance(value, str) and value == value.strip()):
                 yield None
@@ -171,18 +171,18 @@ class PathIs:
         if ask.tool_name == "Glob" and isinstance(search, str):
             yield from self._searched(search, ask.input.get("path"), start)
 
-    def _searched(self, search: str, path: Any, start: str | None) -> Iterator[Place | None]:
+    def _searched(self, search: str, path: Any, start: str | None) -> Iterator[JudgedPath | None]:
         if _SEARCHES_OUTSIDE.search(search):
             yield None
-        folder = Place.of(path, base=start, home=self.home) if isinstance(path, str) else None
-        yield Place.of(search, base=folder.written if folder else start, home=self.home)
+        folder = JudgedPath.of(path, base=start, home=self.home) if isinstance(path, str) else None
+        yield JudgedPath.of(search, base=folder.written if folder else start, home=self.home)
 
 
 @dataclass(frozen=True, slots=True)
 class UrlIs:
     urls: tuple[UrlPattern, ...]
 
-    def met(self, ask: Ask, *, guard: bool) -> bool:
+    def met(self, ask: JudgedAsk, *, guard: bool) -> bool:
         return any(url.match(each) for each in _addresses(ask, guard=guard) for url in self.urls)
 
 
@@ -190,11 +190,11 @@ class UrlIs:
 class DomainIs:
     domains: Texts
 
-    def met(self, ask: Ask, *, guard: bool) -> bool:
+    def met(self, ask: JudgedAsk, *, guard: bool) -> bool:
         return any(_any(self.domains, each.domain) for each in _addresses(ask, guard=guard))
 
 
-def _addresses(ask: Ask, *, guard: bool) -> list[patterns.Address]:
+def _addresses(ask: JudgedAsk, *, guard: bool) -> list[patterns.JudgedAddress]:
     url = ask.input.get("url")
     if not isinstance(url, str):
         return []
@@ -212,7 +212,7 @@ class InputIs:
     texts: Texts
     values: tuple[bool | int, ...]
 
-    def met(self, ask: Ask, *, guard: bool) -> bool:
+    def met(self, ask: JudgedAsk, *, guard: bool) -> bool:
         found = [self._fits(value) for value in self._found(ask.input)]
         return any(found) if guard else bool(found) and all(found)
 

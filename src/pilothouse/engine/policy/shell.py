@@ -1,4 +1,4 @@
-"""What a policy can tell of a shell command without running it.
+"""What a policy can know of a shell command without running it.
 
 Two readers with opposite fears stand here. Whoever would allow a command wants every doubt to count
 against it: `plain_text` and `joined_texts` answer None unless the text is surely that and no more.

@@ -6,11 +6,11 @@
     elicited(answer)          the same for an MCP server's form or page
     statement(question, ...)  the message that tells a decision to a session whose CLI had died
 
-Texts for people are escaped (see `describing`); `input`, `plan` and `schema` are as they came.
+Texts for people are escaped (see `descriptions`); `input`, `plan` and `schema` are as they came.
 """
 
-from .checking import check
-from .posing import closed, decided, pose, same
+from .answer_check import check
+from .question import closed, decided, pose, same
 from .settling import elicited, settled
 from .statements import statement
 

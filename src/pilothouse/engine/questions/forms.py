@@ -7,7 +7,7 @@ from typing import Any, Final, cast
 
 from pilothouse.protocol.wire import JsonObject, as_object
 
-from .describing import one_line
+from .descriptions import one_line
 
 __all__ = ["fields", "wrong"]
 

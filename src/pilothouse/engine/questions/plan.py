@@ -1,4 +1,4 @@
-"""The ways out of plan mode, and what the session that implements a plan is told."""
+"""The ways out of plan mode, and the first message of the session that implements a plan."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ from pilothouse.client.permissions import (
 from pilothouse.client.permissions import Question as Posed
 
 from . import plan
-from .describing import escape
+from .descriptions import escape
 
 __all__ = ["elicited", "settled"]
 

@@ -25,7 +25,7 @@ from pilothouse.errors import AnswerRefused
 from pilothouse.protocol.wire import JsonObject, encode_json
 
 from . import forms, plan
-from .describing import escape
+from .descriptions import escape
 
 __all__ = ["check"]
 
@@ -100,7 +100,7 @@ def _wrong(question: Question, answer: Answer) -> list[str]:
     """What is wrong with an answer of a fitting kind."""
     match answer:
         case ApprovePlan(plan=str()) if question.foreign:
-            # CLIs before 2.1.119 go on with the plan as it was, and this one tells no version.
+            # CLIs before 2.1.119 go on with the plan as it was, and this one's version is unknown.
             return ["the plan of a CLI that is not the engine's cannot be edited; have it revised"]
         case RevisePlan(images=[_, *_]) if question.foreign:
             return ["images cannot be sent to a CLI that is not the engine's"]

@@ -32,7 +32,7 @@ from pilothouse.protocol.strict import clean
 from pilothouse.protocol.wire import JsonObject, encode_json
 
 from . import forms, plan
-from .describing import describe, escape, one_line
+from .descriptions import describe, escape, one_line
 
 __all__ = ["closed", "decided", "pose", "question_id", "same"]
 
@@ -261,7 +261,7 @@ def _tool_ways(request: PermissionRequest, *, bypass_allowed: bool) -> list[Way]
 
 
 def _always_ways(request: PermissionRequest, *, bypass_allowed: bool) -> list[Way]:
-    """One for each place a rule could be kept in, with the rule; none where there is no rule."""
+    """Return one for each place that can store a rule, with the rule; none without a rule."""
     found: list[Way] = []
     here = _remembered(request, "session")
     modes = [each.mode for each in here if isinstance(each, SetMode)]

@@ -98,7 +98,7 @@ def _check_names(parsed: tuple[Rule, ...], source: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Lines:
-    """Where things stand in the file. tomllib does not tell, so the text is searched."""
+    """Where things stand in the file. tomllib gives no positions, so the text is searched."""
 
     source: str
     lines: tuple[str, ...]
@@ -147,7 +147,7 @@ class _Reader:
         return named if isinstance(named, str) and named.strip() else f"rule {self.number}"
 
     def _full_name(self) -> str:
-        """A number tells nothing once the file has changed: conditions are added to it."""
+        """A number means nothing once the file has changed: conditions are added to it."""
         named = isinstance(self.table.get("name"), str)
         shown = "" if named else " ".join(", ".join(self._shown()).split())
         short = shown if len(shown) <= _SHORT else shown[: _SHORT - 3] + "..."
@@ -246,13 +246,13 @@ class _Reader:
     def _flags(self) -> int:
         return patterns.GUARDING if self._guard else 0
 
-    def _any_text(self, pattern: str) -> patterns.Text:
+    def _any_text(self, pattern: str) -> patterns.TextPattern:
         return patterns.text_pattern(pattern, self._flags)
 
     def _url(self, pattern: str) -> patterns.UrlPattern:
         return patterns.url_pattern(pattern, self._flags)
 
-    def _domain(self, pattern: str) -> patterns.Text:
+    def _domain(self, pattern: str) -> patterns.TextPattern:
         return _domain(pattern, self._flags)
 
     def _path(self, pattern: str) -> patterns.PathPattern:
@@ -319,7 +319,7 @@ class _Reader:
         return chosen
 
 
-def _domain(pattern: str, flags: int) -> patterns.Text:
+def _domain(pattern: str, flags: int) -> patterns.TextPattern:
     if not pattern.startswith(patterns.REGEX) and re.search(r"[/:@]", pattern):
         raise ValueError(f"{pattern!r} must be a host alone, such as *.example.org")
     lowered = pattern if pattern.startswith(patterns.REGEX) else pattern.lower()

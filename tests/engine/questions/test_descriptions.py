@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.engine.questions import describing
-from pilothouse.engine.questions.describing import (
+from pilothouse.engine.questions import descriptions
+from pilothouse.engine.questions.descriptions import (
     Description,
     describe,
     escape,
@@ -115,9 +115,9 @@ def test_a_hidden_change_within_a_line_is_seen() -> None:
 
 
 def test_an_edit_of_very_many_lines_is_shown_without_looking_for_what_stayed() -> None:
-    old = "\n".join("x" for _ in range(describing.DIFFED_LINES + 1))
+    old = "\n".join("x" for _ in range(descriptions.DIFFED_LINES + 1))
     text = shown("Edit", file_path="a", old_string=old, new_string="y").text
-    assert text.startswith(f"--- a\n+++ a\n@@ -1,{describing.DIFFED_LINES + 1} +1,1 @@\n-x\n")
+    assert text.startswith(f"--- a\n+++ a\n@@ -1,{descriptions.DIFFED_LINES + 1} +1,1 @@\n-x\n")
     assert text.endswith("-x\n+y")
 
 
@@ -127,7 +127,7 @@ def test_a_written_file_is_shown_with_its_path_and_content() -> None:
 
 
 def test_long_content_is_shortened_and_says_by_how_much() -> None:
-    text = shown("Write", file_path="a", content="x" * (describing.LONG + 7)).text
+    text = shown("Write", file_path="a", content="x" * (descriptions.LONG + 7)).text
     assert text.endswith("x\n… 7 more characters, not shown here")
 
 
@@ -336,7 +336,7 @@ MEMBERS = st.sampled_from(
 )
 EDITS = st.fixed_dictionaries({"old_string": TEXTS, "new_string": TEXTS, "more": VALUES})
 INPUTS = st.dictionaries(MEMBERS | TEXTS, VALUES | TEXTS | st.lists(EDITS, max_size=3), max_size=8)
-NAMES = st.sampled_from([*describing._TOOLS, "Sextant", "mcp__a__b"]) | TEXTS.map("mcp__".__add__)
+NAMES = st.sampled_from([*descriptions._TOOLS, "Sextant", "mcp__a__b"]) | TEXTS.map("mcp__".__add__)
 
 
 @given(NAMES | TEXTS, INPUTS, TEXTS | st.just(CWD))
@@ -346,7 +346,7 @@ def test_any_input_is_described_and_nothing_hidden_gets_through(
     described = describe(tool_name, given, cwd)
     assert "\n" not in described.title
     assert "\t" not in described.title
-    assert 0 < len(described.title) <= describing.TITLE
+    assert 0 < len(described.title) <= descriptions.TITLE
     assert [each for each in described.title + described.text if is_hidden(each)] == []
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilothouse.engine.policy import Policy
-from pilothouse.engine.policy.parsing import MEMBERS
+from pilothouse.engine.policy.rule_file import MEMBERS
 from pilothouse.errors import PolicyError
 from tests.support.engine.policies import rule
 
