@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
 
@@ -30,7 +31,7 @@ from .ask_handler import AskHandler
 from .cli_phase import INITIAL, Phase, Step, after
 from .client_restore import recall
 from .environment import check_environment
-from .launch_options import check_directories, client_options, permitted_directory
+from .launch_options import asked_options, check_directories, permitted_directory
 from .limits import Occupant
 from .questions.question import question_id
 from .routes import Route, Told
@@ -284,21 +285,24 @@ class CLILifecycle:
         services, view = self._services, self._view
         # Another machine has a CLI and an environment of its own.
         elsewhere = bool(self.machine)
-        options = client_options(
+        asked = asked_options(
             view.options,
             cwd=view.cwd,
             mode=self.next_mode(),
             rules=view.rules,
             allow_bypass=services.gate.allowed,
             allowed_env=services.settings.allowed_env,
-            partials=services.settings.partials,
-            cli_path=None if elsewhere else services.cli_path,
-            env={} if elsewhere else services.env,
-            inherit_env=services.inherit_env and not elsewhere,
-            conversation=conversation,
-            handlers=asks.handlers,
         )
-        services.gate.check_options(options)
+        services.gate.check_options(asked)
+        options = replace(
+            asked,
+            cli_path=None if elsewhere else services.cli_path,
+            env=asked.env if elsewhere else {**services.env, **asked.env},
+            inherit_env=services.inherit_env and not elsewhere,
+            include_partial_messages=services.settings.partials,
+            **conversation,
+            **asks.handlers,
+        )
         parts = self.route.client_parts(view)
         if "transport" not in parts and not elsewhere:
             # Found by our own PATH, and not by one that a caller gives to the CLI and its tools.

@@ -17,10 +17,10 @@ from pilothouse.protocol.wire import as_object
 from .environment import check_environment
 
 __all__ = [
+    "asked_options",
     "check_directories",
     "check_flags",
     "check_path",
-    "client_options",
     "permitted_directory",
 ]
 
@@ -172,7 +172,7 @@ def _instead_of(name: str) -> str:
     return f"leave it out; those that are: {', '.join(sorted(VALUES | SWITCHES | EITHER))}"
 
 
-def client_options(
+def asked_options(
     wanted: SessionOptions,
     *,
     cwd: str,
@@ -180,14 +180,8 @@ def client_options(
     rules: Sequence[str] = (),
     allow_bypass: bool,
     allowed_env: Sequence[str] = (),
-    partials: bool,
-    cli_path: str | Path | None,
-    env: Mapping[str, str],
-    inherit_env: bool,
-    conversation: Mapping[str, Any],
-    handlers: Mapping[str, Any],
 ) -> Options:
-    """Only what was asked for reaches the CLI, and what an engine itself needs."""
+    """Return the options of a client that a caller may choose; the engine adds its own to them."""
     check_environment(wanted, allowed_env, allow_bypass=allow_bypass)
     given: dict[str, Any] = {
         "model": wanted.model,
@@ -211,18 +205,13 @@ def client_options(
         "extra_args": wanted.flags,
     }
     return Options(
-        cli_path=cli_path,
         cwd=cwd,
-        env={**env, **wanted.env},
-        inherit_env=inherit_env,
+        env=wanted.env,
         permission_mode=mode,
         allow_bypass=allow_bypass,
-        include_partial_messages=partials,
         enable_file_checkpointing=True,
         stall_after=None,
         **given,
-        **conversation,
-        **handlers,
     )
 
 

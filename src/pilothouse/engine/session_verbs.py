@@ -25,7 +25,7 @@ from pilothouse.protocol.permissions import PermissionMode
 
 from .adoption import Adoption
 from .keys import Keys, Remember
-from .launch_options import check_directories, check_path, client_options, permitted_directory
+from .launch_options import asked_options, check_directories, check_path, permitted_directory
 from .services import Services
 from .session import Session
 from .sessions import Sessions
@@ -96,18 +96,12 @@ class SessionVerbs:
             raise UsageError(f"`at` is the uuid of a message; {ID_HAS}")
         check_values(record.options)
         settings, gate = self._services.settings, self._services.gate
-        options = client_options(
+        options = asked_options(
             record.options,
             cwd=record.cwd,
             mode=record.options.mode,
             allow_bypass=gate.allowed,
             allowed_env=settings.allowed_env,
-            partials=False,
-            cli_path=None,
-            env={},
-            inherit_env=False,
-            conversation={},
-            handlers={},
         )
         gate.check_options(options)
         if record.options.machine is None:
