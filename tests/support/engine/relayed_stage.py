@@ -297,7 +297,7 @@ def _rests(one: Session) -> bool:
     return (
         not channel._waiters
         and not channel._flushing
-        and len(channel._serving) == len(waiting) == len(one.view.open_questions)
+        and len(channel._handlers) == len(waiting) == len(one.view.open_questions)
         and link._outgoing.taken == link._outgoing.last
         and link._committed == link._received
     )
