@@ -13,6 +13,7 @@ from pilothouse.api.questions import Question, QuestionState
 from pilothouse.api.requests import Ask
 from pilothouse.api.statuses import Tokens
 from pilothouse.engine.engine import SessionEngine
+from pilothouse.engine.recorder import now_ms
 from pilothouse.errors import UnknownQuestion
 from pilothouse.journal.contract import Changes, CostRow, Draft
 from pilothouse.journal.sqlite import SqliteJournal
@@ -38,7 +39,8 @@ def settled(number: int) -> Question:
 
 async def gather(engine: SessionEngine, count: int) -> list[str]:
     questions = [settled(number) for number in range(count)]
-    drafts = [Draft("old", "noise", 0, b"1")]
+    # Not as old as they look: retention would remove them.
+    drafts = [Draft("old", "noise", now_ms(), b"1")]
     await engine.journal.post(drafts, Changes(questions=questions)).committed
     return [each.id for each in questions]
 
