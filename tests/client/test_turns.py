@@ -462,3 +462,15 @@ def test_what_is_lost_between_two_turns_is_no_result_of_the_next() -> None:
     tracker.prompt_sent("a")
     # 2.1.119 may be idle without a result of its own.
     assert tracker.receive([state("running"), BEGUN, echo("a"), state("idle")]) == []
+
+
+def test_a_turn_that_is_announced_has_not_begun() -> None:
+    """A CLI says that it runs before it does; an interrupt in between has no effect."""
+    tracker = TurnTracker()
+    tracker.receive([state("running")])
+    assert (tracker.running, tracker.begun) == (True, False)
+    tracker.receive([BEGUN])
+    assert tracker.begun
+    assert TurnTracker.going_on(tracker.followed()).begun
+    tracker.receive([message("result", subtype="success")])
+    assert not tracker.begun

@@ -166,6 +166,8 @@ class TurnTracker:
 
     def __init__(self) -> None:
         self.running = False
+        self.begun = False
+        """The CLI works on the turn that runs. Before that it ignores an interrupt."""
         self.tasks: dict[str, BackgroundTask] = {}
         self.tools: dict[str, OpenTool] = {}
         self._unanswered: dict[str, bool] = {}
@@ -183,7 +185,7 @@ class TurnTracker:
     def going_on(cls, followed: Followed) -> TurnTracker:
         """Go on where another tracker was."""
         tracker = cls()
-        tracker.running = followed.running
+        tracker.running = tracker.begun = followed.running
         tracker.tasks, tracker.tools = dict(followed.tasks), dict(followed.tools)
         tracker._unanswered, tracker._echoed = dict(followed.unanswered), list(followed.echoed)
         tracker._state, tracker._cost = followed.state, followed.cost_usd
@@ -272,7 +274,7 @@ class TurnTracker:
     # One step per kind of message
 
     def _init(self, _: InitMessage) -> None:
-        self.running = True
+        self.running = self.begun = True
 
     def _state_changed(self, message: SessionStateChangedMessage) -> None:
         self._state = message.state
@@ -359,7 +361,7 @@ class TurnTracker:
 
     def _begin_anew(self) -> None:
         self._echoed.clear()
-        self._spoken = self._interrupted = self._unasked = False
+        self._spoken = self._interrupted = self._unasked = self.begun = False
         self._lost = None
         self._retry = ""
         # An agent that was killed writes no results for the tools it had open.

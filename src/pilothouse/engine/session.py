@@ -218,10 +218,10 @@ class Session:
             ) from None
 
     async def _begun(self, client: Client) -> None:
-        """Wait until the turn that shall be stopped runs: before that a CLI has none to stop."""
+        """Wait until the CLI works on the turn that shall be stopped: before that it has none."""
         view = self.view
         while self.cli.client is client and view.busy and not view.open_questions:
-            if view.tracker is not None and view.tracker.running:
+            if view.tracker is not None and view.tracker.begun:
                 return
             await self._services.journal.wait(view.last_seq, session_id=self.session_id)
 
