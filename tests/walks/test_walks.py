@@ -21,13 +21,14 @@ from pilothouse_sim.plugin import SimulatedCLIMaker
 from pilothouse_sim.scenario import reply, tool
 from tests.support.server.killable import KillableServer, with_cli
 from tests.support.waiting import DEADLINE
-from tests.walks.traced import ANSWER, ASK, LINE, PROMPT
+from tests.support.walks import traced
+from tests.support.walks.traced import ANSWER, ASK, LINE, PROMPT
 
 LIMITS = {"permission": 29, "prompt": 25, "line": 19}
 """How many files of ours may be on a walk."""
 DESIGN = Path(__file__).resolve().parents[2] / "docs" / "design.md"
 STDIN = ("relay", "write")
-TRACED = Path(__file__).with_name("traced.py")
+TRACED = Path(traced.__file__)
 
 
 class HandOver(NamedTuple):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 # A relay is started without the paths that others have.
 sys.path.insert(0, str(ROOT))
 
-from tests.walks.tracer import Tracer  # noqa: E402 - found only now
+from tests.support.walks.tracer import Tracer  # noqa: E402 - found only now
 
 LINE, ASK, ANSWER, PROMPT = MARKS = (
     "walk-of-a-line",

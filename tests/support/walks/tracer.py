@@ -17,7 +17,7 @@ from pathlib import Path
 from types import CodeType, CoroutineType, FrameType
 from typing import Any, Final
 
-SOURCE: Final = str(Path(__file__).resolve().parents[2] / "src" / "pilothouse") + "/"
+SOURCE: Final = str(Path(__file__).resolve().parents[3] / "src" / "pilothouse") + "/"
 DEPTH: Final = 6
 WIDTH: Final = 100
 

@@ -1,1 +1,0 @@
-"""`python traced_server.py FOLDER`: `pilothouse serve`, traced, with traced relays."""
