@@ -215,7 +215,9 @@ async def test_the_context_is_cleared_once(stage: EngineStage) -> None:
     clear = ClearContext(plan=mark())
     told = await settled(stage, *(stage.call(stage.answer(question.id, clear)) for _ in range(2)))
     again = await stage.answer(question.id, clear)
-    assert [each.repeated for each in (*told, again)] == [False, True, True]
+    # Which of two that come at once is first, the threads that look at directories decide.
+    assert sorted(each.repeated for each in told) == [False, True]
+    assert again.repeated
     assert {each.new_session_id for each in (*told, again)} == {stage.sessions[-1]}
     assert len(stage.engine.sessions) == 2
     assert len(alive(stage, stage.sessions[-1]).heard) == 1

@@ -45,7 +45,11 @@ from tests.support.server.voices import (
 )
 from tests.support.waiting import DEADLINE, until
 
-THE_CLIS_OWN = ("cli", "partial", "noise", "turn.ended", "question.opened", "rules.kept")
+THE_CLIS_OWN = (
+    *("cli", "partial", "noise", "turn.ended", "question.opened", "rules.kept"),
+    # One that the server before was closing.
+    "cli.ended",
+)
 """What comes into a journal while nobody asks for anything."""
 
 
