@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from pilothouse.api.answers import ClearContext, Deny
 from pilothouse.api.events import Event
 from pilothouse.api.questions import Question
-from pilothouse.engine.run_ledger import RunLedger
+from pilothouse.engine.recorder import RunLedger
 from pilothouse.errors import JournalError
 from pilothouse.journal.sqlite import SqliteJournal
 from tests.support.engine.audit import audit

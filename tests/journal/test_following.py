@@ -14,7 +14,7 @@ from pilothouse.api.events import Gap
 from pilothouse.api.records import PARTIAL
 from pilothouse.journal.contract import Draft
 from pilothouse.journal.sqlite import SqliteJournal
-from pilothouse.journal.tail import Tail
+from pilothouse.journal.stored import Tail
 from tests.support.waiting import DEADLINE
 
 SESSIONS = ("a", "b", "c")

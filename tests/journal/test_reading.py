@@ -11,11 +11,11 @@ import pytest
 
 from pilothouse.api.events import Gap
 from pilothouse.errors import JournalError
-from pilothouse.journal import database, tail
+from pilothouse.journal import database, stored
 from pilothouse.journal.contract import Changes, Draft, KeyRow, Snapshot
 from pilothouse.journal.schema import scalar
 from pilothouse.journal.sqlite import SqliteJournal
-from pilothouse.journal.tail import Tail
+from pilothouse.journal.stored import Tail
 from pilothouse.journal.writer import Removed
 from tests.support.journal.drafts import drafts, keep, question, seqs
 
@@ -97,7 +97,7 @@ async def test_large_bodies_make_a_batch_short(
     journal: SqliteJournal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "MAX_BATCH_BYTES", 2500)
-    monkeypatch.setattr(tail, "MAX_BATCH_BYTES", 2500)
+    monkeypatch.setattr(stored, "MAX_BATCH_BYTES", 2500)
     await keep(journal, [Draft("s", "cli", 0, b"%01000d" % n) for n in range(5)])
     await keep(journal, [Draft("s", "cli", 0, b"%05000d" % 0)], drafts(1))
     for _ in range(2):

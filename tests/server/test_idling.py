@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from pilothouse.server.idling import wait_unneeded
+from pilothouse.server.attendance import wait_unneeded
 from tests.support.waiting import DEADLINE
 
 IDLE = 0.01

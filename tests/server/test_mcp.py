@@ -367,9 +367,9 @@ async def hearing(http: httpx2.AsyncClient, url: str) -> AsyncGenerator[httpx2.R
 
 async def test_a_client_that_listens_counts_as_somebody(machine: Machine) -> None:
     async with standing_by(machine) as app:
-        attendance = Attendance(app)
+        attendance = Attendance()
         async with (
-            served(make_app(FakeEngine(), mounts={"/mcp": attendance})) as address,
+            served(make_app(FakeEngine(), mounts={"/mcp": app}, guests=attendance)) as address,
             httpx2.AsyncClient(headers=BEARER, trust_env=False) as http,
         ):
             async with hearing(http, f"{address}/mcp"):

@@ -24,7 +24,7 @@ from tests.support.waiting import DEADLINE
 from tests.support.walks import traced
 from tests.support.walks.traced import ANSWER, ASK, LINE, PROMPT
 
-LIMITS = {"permission": 29, "prompt": 25, "line": 19}
+LIMITS = {"permission": 22, "prompt": 22, "line": 14}
 """How many files of ours may be on a walk."""
 DESIGN = Path(__file__).resolve().parents[2] / "docs" / "design.md"
 STDIN = ("relay", "write")

@@ -52,10 +52,11 @@ class Refusal(Exception):
 class Listener:
     """Whom a channel tells. Called from the event loop; must not block."""
 
-    messages_received: Callable[
-        [list[Message | LineRejected], set[type[Any]], NumberedLines | None], None
+    messages_received: Sequence[
+        Callable[[list[Message | LineRejected], set[type[Any]], NumberedLines | None], None]
     ]
-    """Takes what arrived, in order, the classes among it, and what it was read from if numbered."""
+    """Each takes what arrived, in order, the classes among it, and what it was read from if that
+    has a number."""
     last_words: Callable[[], str]
     """Tells what the CLI said was wrong, if it said so in a message."""
     ended: Callable[[SessionEnded], None]
@@ -231,13 +232,22 @@ class Channel:
         kinds = set(map(type, events))
         if kinds.isdisjoint(_SPECIAL):
             plain = cast("list[Message | LineRejected]", events)
-            self._listener.messages_received(plain, kinds, lines)
+            self._pass_on(plain, kinds, lines)
             return
         plain, asked = self._sorted_out(events)
         if plain:
-            self._listener.messages_received(plain, set(map(type, plain)), lines)
+            self._pass_on(plain, set(map(type, plain)), lines)
         if asked:
             self._serve_all(asked.values())
+
+    def _pass_on(
+        self,
+        messages: list[Message | LineRejected],
+        kinds: set[type[Any]],
+        lines: NumberedLines | None,
+    ) -> None:
+        for take in self._listener.messages_received:
+            take(messages, kinds, lines)
 
     def _sorted_out(
         self, events: list[Event]

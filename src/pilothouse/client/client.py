@@ -208,7 +208,8 @@ class Client(Controls):
             features=lambda: self.features,
             spawn=lambda work: self._live().spawn(work),
         )
-        listener = Listener(self._messages_received, self._last_words, self._ended)
+        keep = self._put_unread if self._sink is None else self._sink.received
+        listener = Listener((keep, self._follow), self._last_words, self._ended)
         return Channel(
             transport,
             listener,
@@ -448,7 +449,19 @@ class Client(Controls):
 
     # What the channel tells
 
-    def _messages_received(
+    def _put_unread(
+        self,
+        events: list[Message | LineRejected],
+        kinds: set[type[Any]],
+        lines: NumberedLines | None,
+    ) -> None:
+        if kinds == REQUESTS_ALONE:
+            # Their handlers need no reader, and are about to hear of them.
+            self._inbox.put_soon(events)
+        else:
+            self._inbox.put(events)
+
+    def _follow(
         self,
         events: list[Message | LineRejected],
         kinds: set[type[Any]],
@@ -456,13 +469,6 @@ class Client(Controls):
     ) -> None:
         if self._stall is not None:
             self._stall.restart()
-        if self._sink is not None:
-            self._sink.received(events, kinds, lines)
-        elif kinds == REQUESTS_ALONE:
-            # Their handlers need no reader, and are about to hear of them.
-            self._inbox.put_soon(events)
-        else:
-            self._inbox.put(events)
         if kinds.isdisjoint(TurnTracker.follows):
             return
         for turn in self._tracker.receive(events):

@@ -233,6 +233,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         self.app = self._answer
         self._strangers = server_state.strangers
         self._deadline = _Deadline()
+        self.data_received = self._count_received
         self._early = EARLY
         self._late = LATE
         self._admitted = False
@@ -253,8 +254,10 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
         self._admitted = True
         self._strangers.remove(self)
         self._deadline.cancel()
+        # From now on nothing of what comes is counted, until it is over.
+        self.data_received = super().data_received
 
-    def data_received(self, data: bytes) -> None:
+    def _count_received(self, data: bytes) -> None:
         if not self._admitted:
             self._early -= len(data)
         elif self.close_sent:
@@ -271,6 +274,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
 
     async def run_asgi(self) -> None:
         await super().run_asgi()
+        self.data_received = self._count_received
         # To close may mean to wait until the peer has taken everything.
         if not self._lost:
             self._deadline.set(CLOSING_S, self.transport.abort)

@@ -34,8 +34,8 @@ from .environment import check_environment
 from .launch_options import asked_options, check_directories, permitted_directory
 from .limits import Occupant
 from .questions.question import question_id
+from .recorder import INPUT_CLOSED
 from .routes import Route, Told
-from .run_ledger import INPUT_CLOSED
 from .services import Services
 from .view import View
 from .writers import WriterLock

@@ -28,8 +28,8 @@ from pilothouse.relay.refusals import Refusal
 from pilothouse.transport import SpawnFailed, Transport
 
 from .client_restore import greeting_id
+from .recorder import RunLedger, carried
 from .routes import Route, Told
-from .run_ledger import RunLedger, carried
 from .view import View
 
 __all__ = ["DoorRoutes"]

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from socket import socket
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pilothouse import __version__
 from pilothouse.doors.listening import make_server
@@ -22,9 +22,8 @@ from pilothouse.errors import JournalError, PilothouseError, ServerError
 from pilothouse.settings import Settings
 
 from . import runtime, survivors
-from .attendance import Attendance
+from .attendance import Attendance, wait_unneeded
 from .engines import open_with_doors
-from .idling import wait_unneeded
 from .listening import address_of, bind, check_exposure, hosts_of
 from .logs import LOG_NAME, Redaction, set_up
 from .mcp import McpOverHttp
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
 
     from pilothouse.doors.door import Doors
     from pilothouse.engine.engine import SessionEngine
+    from pilothouse.faces.http import Application
 
 __all__ = ["import_app", "serve"]
 
@@ -155,9 +155,8 @@ class _Host:
         from pilothouse.faces.http import end_streams  # costs most of the start, as its app does
 
         mcp = McpOverHttp(engine, self._settings)
-        app = self._app(engine, mcp)
-        attendance = Attendance(app)
-        entrance = _Entrance(doors, self._named(doors), attendance)
+        attendance = Attendance()
+        app = self._app(engine, mcp, doors, attendance)
         failed: PilothouseError | None = None
 
         def started() -> None:
@@ -169,7 +168,7 @@ class _Host:
                 failed = error
                 stopping.set()
 
-        server = _server(self._settings, entrance, started)
+        server = _server(self._settings, app, started)
 
         async def end() -> None:
             await stopping.wait()
@@ -202,15 +201,9 @@ class _Host:
         runtime.forget(self._folder)
         return failed
 
-    def _named(self, doors: Doors) -> Any:
-        """The doors, for whoever calls this server by its name; they ask for tokens themselves."""
-        from pilothouse.faces.http import NameGuard
-
-        app: Any = doors
-        hosts, origins = hosts_of(self._settings), self._settings.origins
-        return NameGuard(app, hosts=hosts, origins=origins)
-
-    def _app(self, engine: SessionEngine, mcp: McpOverHttp) -> Any:
+    def _app(
+        self, engine: SessionEngine, mcp: McpOverHttp, doors: Doors, guests: Attendance
+    ) -> Application:
         from pilothouse.faces.http import create_app, make_tracer
 
         return create_app(
@@ -222,6 +215,8 @@ class _Host:
             version=__version__,
             tracer=make_tracer(self._settings.otel_endpoint, version=__version__),
             mounts={MCP_PATH: mcp},
+            doors=doors,
+            guests=guests,
         )
 
     def _publish(self) -> None:
@@ -240,29 +235,13 @@ class _Host:
         self._tell(f"try: {_first_request(self._settings, self._address)}")
 
 
-class _Entrance:
-    """Sends relays, runners and dialling CLIs to the doors, and everybody else to the app.
-
-    Who works for a session is no guest: whether anybody needs the server, the sessions tell.
-    """
-
-    def __init__(self, doors: Doors, guarded_doors: Any, guests: Attendance) -> None:
-        self._doors = doors
-        self._guarded_doors = guarded_doors
-        self._guests = guests
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        is_for_doors = scope["type"] != "lifespan" and self._doors.takes(scope["path"])
-        await (self._guarded_doors if is_for_doors else self._guests)(scope, receive, send)
-
-
 def _first_request(settings: Settings, address: str) -> str:
     token = shlex.quote(str(settings.state_dir / runtime.TOKEN_NAME))
     trust = f"--cacert {shlex.quote(str(settings.tls_cert))} " if settings.tls_cert else ""
     return f'curl {trust}-H "Authorization: Bearer $(cat {token})" {address}/api/sessions'
 
 
-def _server(settings: Settings, app: _Entrance, started: Callable[[], None]) -> uvicorn.Server:
+def _server(settings: Settings, app: Application, started: Callable[[], None]) -> uvicorn.Server:
     return make_server(
         app,
         started,

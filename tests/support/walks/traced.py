@@ -22,7 +22,7 @@ PASSED = {"journal/database.py": {"Database.append"}}
 GIVEN = {
     "relay/spool.py": {"Spool.take"},
     "doors/relay_link.py": {"OutgoingQueue.gather"},
-    "journal/tail.py": {"Tail.read"},
+    "journal/stored.py": {"Tail.read"},
 }
 """What takes data from a queue of ours."""
 LOOPS = {"relay/relay.py": {"Relay.run"}}

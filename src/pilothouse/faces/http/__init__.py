@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from .app import Application, create_app, end_streams
-from .guard import NameGuard
-from .tracing import Tracing, make_tracer
+from .traces import Tracing, make_tracer
 
-__all__ = ["Application", "NameGuard", "Tracing", "create_app", "end_streams", "make_tracer"]
+__all__ = ["Application", "Tracing", "create_app", "end_streams", "make_tracer"]

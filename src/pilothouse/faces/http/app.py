@@ -20,13 +20,20 @@ from pilothouse.api.queries import ProofQuery
 
 from . import metrics
 from .document import make_document
-from .guard import Guard, NameGuard, header
-from .observing import Observed
+from .entrance import DoorApp, Entrance, Guests, NameCheck, header, too_large
 from .problems import Unacceptable, no_such_method, no_such_path, problem_of, refuse
-from .reading import IDEMPOTENCY_KEY, check_path, read_body, read_query, with_key
+from .request_values import IDEMPOTENCY_KEY, check_path, read_body, read_query, with_key
+from .responses import begin_response, note_status
 from .sockets import Sockets
-from .streams import Streams, caller_left, serve_events, unless
-from .tracing import Tracing
+from .streams import (
+    Streams,
+    caller_left,
+    check_method,
+    serve_events,
+    unless,
+    where_to_begin,
+)
+from .traces import Tracing
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -60,12 +67,15 @@ def create_app(
     tracer: Tracing | None = None,
     stream_seconds: float | None = None,
     mounts: Mapping[str, ASGIApp] = MappingProxyType({}),
+    doors: DoorApp | None = None,
+    guests: Guests | None = None,
 ) -> Application:
     """An ASGI application that gives an engine to whoever has the token.
 
     `stream_seconds`: how long an event stream or WebSocket may be open before its reader has to
     come back with its cursor; for ever if left out. `mounts`: other applications behind the same
-    guard, each by its path.
+    checks, each by its path. `doors`: where relays come in at the same address. `guests`: counts
+    everybody else.
     """
     counted = Counter[tuple[str, str, int]]()
     streams = Streams(stream_seconds)
@@ -76,10 +86,18 @@ def create_app(
     router = Router(
         routes, redirect_slashes=False, default=_nothing_here, lifespan=answers.lifespan
     )
-    guard = Guard(router, token=token, body_limit=body_limit, mounts=mounts)
-    # Those that are refused are counted and traced as well.
-    observed = Observed(NameGuard(guard, hosts=hosts, origins=origins), tracer, counted)
-    return Application(router, routes, observed, streams)
+    entrance = Entrance(
+        router,
+        NameCheck(hosts, origins),
+        token=token,
+        body_limit=body_limit,
+        mounts=mounts,
+        tracing=tracer,
+        answers=counted,
+        doors=doors,
+        guests=guests,
+    )
+    return Application(router, routes, entrance, streams)
 
 
 def end_streams(app: Application) -> None:
@@ -91,18 +109,18 @@ class Application:
     """The engine over HTTP, as an ASGI application."""
 
     def __init__(
-        self, router: Router, routes: Sequence[AnyRoute], guarded: ASGIApp, streams: Streams
+        self, router: Router, routes: Sequence[AnyRoute], entrance: Entrance, streams: Streams
     ) -> None:
         self.routes = routes
         self.streams = streams
         self._router = router
-        self._guarded = guarded
+        self._entrance = entrance
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
             await self._router.lifespan(scope, receive, send)
         else:
-            await self._guarded(scope, receive, send)
+            await self._entrance(scope, receive, send)
 
 
 class _Answers:
@@ -137,7 +155,7 @@ class _Answers:
         socket = _Mount(Sockets(self._engine, self._streams, self._tracing, self._body_limit).serve)
         return [
             *(Route(path, _Path(answers)) for path, answers in methods.items()),
-            Route("/api/events/stream", _Mount(self._stream)),
+            Route("/api/events/stream", _Stream(self._engine, self._streams)),
             *_both("/api/ws", socket),
         ]
 
@@ -165,13 +183,10 @@ class _Answers:
         query = read_query(scope["query_string"], operation.query)
         body = None
         if operation.method != "GET":
-            body = await read_body(
-                scope,
-                receive,
-                operation.body,
-                self._body_limit,
-                empty=b"{}" if operation.body_optional else b"",
-            )
+            content = await _read_bytes(receive, self._body_limit)
+            if operation.body is not None:
+                empty = b"{}" if operation.body_optional else b""
+                body = read_body(scope, content or empty, operation.body)
         if operation.keyed:
             body = with_key(body, header(scope, KEY_HEADER))
         return OperationCall(path, query, body)
@@ -198,9 +213,6 @@ class _Answers:
         made = proof.make_proof(self._token, query.nonce, scope["server"], scope["client"])
         return HttpAnswer(msgspec.json.encode(proof.Proof(made)))
 
-    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await serve_events(self._engine, self._streams, scope, receive, send)
-
 
 class _Path:
     """One path as an ASGI application; every method of it in one place, so that all are known."""
@@ -216,7 +228,7 @@ class _Path:
         except Exception as error:  # noqa: BLE001 - the boundary: whatever it is, it is told
             await _refuse(scope, send, error)
         else:
-            await send(self._start(answer))
+            await begin_response(scope, send, answer.status, self._headers(answer))
             await send({"type": "http.response.body", "body": answer.body, "more_body": False})
 
     async def _other(self, scope: Scope, _: Receive) -> HttpAnswer:
@@ -224,15 +236,31 @@ class _Path:
             raise no_such_method(self._allow)
         return HttpAnswer(b"", media="", status=204)
 
-    def _start(self, answer: HttpAnswer) -> dict[str, Any]:
+    def _headers(self, answer: HttpAnswer) -> list[tuple[bytes, bytes]]:
         if answer.status == 204:
-            headers = [(b"allow", self._allow.encode())]
-        else:
-            headers = [
-                (b"content-type", answer.media.encode()),
-                (b"content-length", b"%d" % len(answer.body)),
-            ]
-        return {"type": "http.response.start", "status": answer.status, "headers": headers}
+            return [(b"allow", self._allow.encode())]
+        return [
+            (b"content-type", answer.media.encode()),
+            (b"content-length", b"%d" % len(answer.body)),
+        ]
+
+
+class _Stream:
+    """`GET /api/events/stream` as an ASGI application."""
+
+    def __init__(self, engine: Engine, streams: Streams) -> None:
+        self._engine = engine
+        self._streams = streams
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            check_method(scope)
+            after, session_id = await where_to_begin(self._engine, scope)
+        except Exception as error:  # noqa: BLE001 - the boundary, as above
+            await _refuse(scope, send, error)
+            return
+        watching = self._engine.watch(after, session_id=session_id)
+        await serve_events(watching, after, self._streams, scope, receive, send)
 
 
 class _Mount:
@@ -247,6 +275,8 @@ class _Mount:
         async def noting(message: Any) -> None:
             nonlocal is_begun
             is_begun = True
+            if message["type"] == "http.response.start":
+                note_status(scope, message["status"])
             await send(message)
 
         try:
@@ -276,3 +306,20 @@ async def _left(receive: Receive) -> Unacceptable:
     while (await receive())["type"] != "http.disconnect":
         continue
     return caller_left()
+
+
+async def _read_bytes(receive: Receive, limit: int) -> bytes:
+    """The whole body. One without an announced length is counted as it comes."""
+    pieces: list[bytes] = []
+    size = 0
+    while True:
+        message: Any = await receive()
+        if message["type"] == "http.disconnect":
+            raise Unacceptable(400, "disconnected", "the caller left before the body was complete")
+        piece = message.get("body", b"")
+        size += len(piece)
+        if size > limit:
+            raise too_large(limit)
+        pieces.append(piece)
+        if not message.get("more_body", False):
+            return b"".join(pieces)

@@ -23,7 +23,7 @@ from pilothouse.api.problems import PROBLEM, STATUSES, Problem
 from pilothouse.api.queries import ProofQuery, StreamQuery
 from pilothouse.api.values import LONGEST_WORD
 
-from .reading import IDEMPOTENCY_KEY
+from .request_values import IDEMPOTENCY_KEY
 from .words import describe, structs_in
 
 __all__ = ["make_document"]

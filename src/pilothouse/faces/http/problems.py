@@ -9,6 +9,8 @@ from pilothouse.api.codec import encode_strictly
 from pilothouse.api.problems import PROBLEM, Problem, Wrong, explain, problem_from
 from pilothouse.errors import PilothouseError
 
+from .responses import begin_response
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -97,7 +99,10 @@ async def refuse(
         return
     given = {"content-type": PROBLEM, "content-length": str(len(body)), **(headers or {})}
     raw: Headers = [(name.encode(), value.encode()) for name, value in given.items()]
-    start: Any = {"type": f"{prefix}http.response.start", "status": problem.status, "headers": raw}
     end: Any = {"type": f"{prefix}http.response.body", "body": body, "more_body": False}
-    await send(start)
+    if prefix:
+        start: Any = {"type": f"{prefix}http.response.start", "status": problem.status}
+        await send({**start, "headers": raw})
+    else:
+        await begin_response(scope, send, problem.status, raw)
     await send(end)

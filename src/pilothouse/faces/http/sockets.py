@@ -22,16 +22,16 @@ from pilothouse.api.frames import SUBPROTOCOL, TOKEN_PREFIX, Done, Failed
 from pilothouse.api.operations import OPERATIONS, Operation, OperationCall
 from pilothouse.errors import PilothouseError
 
+from .entrance import subprotocols, too_large
 from .frames import ws_frame
-from .guard import subprotocols, too_large
 from .problems import Unacceptable, problem_of, refuse
-from .reading import check_path, to_type
+from .request_values import check_path, to_type
 from .streams import Streams, caller_left, check_method, first_of, pump, unless, where_to_begin
 
 if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
-    from .tracing import Tracing
+    from .traces import Tracing
 
 __all__ = ["Sockets"]
 

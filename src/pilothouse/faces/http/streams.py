@@ -18,10 +18,11 @@ from pilothouse.api.problems import ENDING
 from pilothouse.api.queries import StreamQuery
 from pilothouse.errors import PilothouseError, ServerError
 
+from .entrance import header
 from .frames import sse_chunk, sse_error
-from .guard import header
 from .problems import Unacceptable, no_such_method, problem_of
-from .reading import check_path, read_query
+from .request_values import check_path, read_query
+from .responses import begin_response
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -157,18 +158,21 @@ async def pump(watching: AsyncGenerator[Batch], give: Callable[[Batch], Awaitabl
 
 
 async def serve_events(
-    engine: Engine, streams: Streams, scope: Scope, receive: Receive, send: Send
+    watching: AsyncGenerator[Batch],
+    after: int,
+    streams: Streams,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
 ) -> None:
-    """`GET /api/events/stream`."""
-    check_method(scope)
-    after, session_id = await where_to_begin(engine, scope)
-    await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+    """Send what is watched, from a cursor on, until one of the two leaves."""
+    await begin_response(scope, send, 200, HEADERS)
     speaker = _Speaker(send)
     with streams.one():
         await speaker.say(b": from %d\n\n" % after)
         try:
             await first_of(
-                pump(engine.watch(after, session_id=session_id), speaker.give),
+                pump(watching, speaker.give),
                 speaker.beat(),
                 _until_gone(receive),
                 streams.end_of_one(),

@@ -1,4 +1,7 @@
-"""What stands before everything: Host, Origin, token, a body's announced size, and a whole path.
+"""What everything comes through that is served over TCP: one place for every check.
+
+    a request of a relay ──> Host, Origin ──> the doors, which ask for tokens of their own
+    any other ──> counted, traced ──> Host, Origin, token, length, a whole path ──> the router
 
 Host is checked so that no page can reach this server under a name of its own (DNS rebinding),
 Origin so that no page of another site can use it, also over a WebSocket, which no browser limits
@@ -8,8 +11,11 @@ to its own site.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections import Counter
+from collections.abc import Collection, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from pilothouse.api import proof
@@ -17,32 +23,49 @@ from pilothouse.api.frames import TOKEN_PREFIX
 from pilothouse.doors.sockets import admit
 
 from .problems import Unacceptable, no_such_path, problem_of, refuse
+from .responses import ANSWERED
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["Guard", "NameGuard", "header", "subprotocols", "too_large"]
+    from .traces import Tracing
+
+__all__ = ["DoorApp", "Entrance", "Guests", "NameCheck", "header", "subprotocols", "too_large"]
 
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 SCHEMES: Final = {"ws": "http", "wss": "https"}
+METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 
 
-class NameGuard:
-    """An ASGI application that lets through what calls the server by its name, from its pages."""
+class DoorApp(Protocol):
+    """Where relays, runners and CLIs that dial come in."""
 
-    def __init__(self, app: ASGIApp, *, hosts: Sequence[str], origins: Sequence[str]) -> None:
-        self._app = app
+    def takes(self, path: str) -> bool:
+        """Return whether it is an address of theirs."""
+        ...
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None: ...
+
+
+class Guests(Protocol):
+    """Counts who is being served."""
+
+    def counted(self, scope: Any) -> AbstractContextManager[None]:
+        """Count a request for as long as the context lasts."""
+        ...
+
+
+class NameCheck:
+    """Refuses what does not call the server by its name, or comes from a page of another site."""
+
+    def __init__(self, hosts: Sequence[str], origins: Sequence[str]) -> None:
         self._hosts = frozenset(host.lower() for host in hosts)
         self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            self._check_host(scope)
-            self._check_origin(scope)
-        except Unacceptable as error:
-            await refuse(scope, send, problem_of(error), error.headers)
-        else:
-            await self._app(scope, receive, send)
+    def check(self, scope: Scope) -> None:
+        """Raise `Unacceptable` for a request that may not come in."""
+        self._check_host(scope)
+        self._check_origin(scope)
 
     def _check_host(self, scope: Scope) -> None:
         given = headers(scope, b"host")
@@ -75,34 +98,96 @@ class NameGuard:
         return _place(origin) == _place(f"{scheme}://{header(scope, b'host')}") is not None
 
 
-class Guard:
-    """An ASGI application that lets through what has the token, is not too long and has a path."""
+class Entrance:
+    """An ASGI application that lets through what may come in, and answers everything else itself.
+
+    Who works for a session comes to the doors, and is no guest: whether anybody needs the server,
+    the sessions tell.
+    """
 
     def __init__(
-        self, app: ASGIApp, *, token: str, body_limit: int, mounts: Collection[str] = ()
+        self,
+        app: ASGIApp,
+        names: NameCheck,
+        *,
+        token: str,
+        body_limit: int,
+        mounts: Collection[str] = (),
+        tracing: Tracing | None = None,
+        answers: Counter[tuple[str, str, int]] | None = None,
+        doors: DoorApp | None = None,
+        guests: Guests | None = None,
     ) -> None:
+        """`answers`: how often each method of each route was answered with each status."""
         if not token:
             raise ValueError("a server without a token would be open to everybody")
         self._app = app
+        self._names = names
         self._token = token.encode()
         self._body_limit = body_limit
         self._roots = frozenset(f"{path}/" for path in mounts)
+        self._tracing = tracing
+        self._answers = Counter[tuple[str, str, int]]() if answers is None else answers
+        self._doors = doors
+        self._guests = guests
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            # A client that asks for the proof does not show the token to whom it may not know.
-            if (scope["type"], scope["path"]) != ("http", proof.PATH):
-                self._check_token(scope)
-                admit(scope)
-            self._check_length(scope)
-            if scope["path"] in self._roots:
-                scope["path"] = scope["path"].removesuffix("/")
+        app = self._app
+        is_for_doors = self._doors is not None and self._doors.takes(scope["path"])
+        with nullcontext() if is_for_doors else self._noted(scope):
+            try:
+                self._names.check(scope)
+                if self._doors is not None and is_for_doors:
+                    app = self._doors
+                else:
+                    self._check(scope)
+            except Unacceptable as error:
+                await refuse(scope, send, problem_of(error), error.headers)
             else:
-                _check_path(scope)
-        except Unacceptable as error:
-            await refuse(scope, send, problem_of(error), error.headers)
+                await app(scope, receive, send)
+
+    def _check(self, scope: Scope) -> None:
+        # A client that asks for the proof does not show the token to whom it may not know.
+        if (scope["type"], scope["path"]) != ("http", proof.PATH):
+            self._check_token(scope)
+            admit(scope)
+        self._check_length(scope)
+        if scope["path"] in self._roots:
+            scope["path"] = scope["path"].removesuffix("/")
         else:
-            await self._app(scope, receive, send)
+            _check_path(scope)
+
+    @contextmanager
+    def _noted(self, scope: Scope) -> Generator[None]:
+        """Count the caller, and the answer for `/metrics`; trace it where that is configured."""
+        with nullcontext() if self._guests is None else self._guests.counted(scope):
+            if scope["type"] != "http":
+                yield
+            elif self._tracing is None:
+                scope[ANSWERED] = partial(self._count, scope)
+                yield
+            else:
+                with self._traced(self._tracing, scope):
+                    yield
+
+    @contextmanager
+    def _traced(self, tracing: Tracing, scope: Scope) -> Generator[None]:
+        method = _method(scope)
+        carried = {
+            name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]
+        }
+        with tracing.request(method, carried) as span:
+
+            def answered(status: int) -> None:
+                self._count(scope, status)
+                # A stream has no end of its own: its span is the time until it begins.
+                tracing.answered(span, method, _route(scope), status)
+
+            scope[ANSWERED] = answered
+            yield
+
+    def _count(self, scope: Scope, status: int) -> None:
+        self._answers[_method(scope), _route(scope), status] += 1
 
     def _check_token(self, scope: Scope) -> None:
         given = bearer(scope)
@@ -120,6 +205,18 @@ class Guard:
         announced = header(scope, b"content-length")
         if announced is not None and announced.isdecimal() and int(announced) > self._body_limit:
             raise too_large(self._body_limit)
+
+
+def _method(scope: Scope) -> str:
+    """Callers may make methods up: those are counted as one."""
+    method = str(scope["method"])
+    return method if method in METHODS else "OTHER"
+
+
+def _route(scope: Scope) -> str:
+    """The path as the API's document has it; callers may make paths up: those are one."""
+    route = scope.get("route")
+    return "unmatched" if route is None else str(route.path)
 
 
 def _check_path(scope: Any) -> None:

@@ -13,13 +13,13 @@ from pilothouse.api.operations import PARAMETERS, no_such
 from pilothouse.api.problems import Wrong
 from pilothouse.api.values import LONGEST_WORD
 
-from .guard import header, too_large
+from .entrance import header
 from .problems import Unacceptable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from starlette.types import Receive, Scope
+    from starlette.types import Scope
 
 __all__ = ["IDEMPOTENCY_KEY", "check_path", "read_body", "read_query", "to_type", "with_key"]
 
@@ -61,17 +61,12 @@ def _refuse_any(given: Mapping[str, str]) -> None:
         _refuse("the query", [Wrong(name, "is not known here") for name in given])
 
 
-async def read_body(
-    scope: Scope, receive: Receive, kind: Any, limit: int, *, empty: bytes = b""
-) -> Any:
-    """The body as this type. A body without an announced length is counted as it comes."""
-    content = await _read_bytes(receive, limit)
-    if kind is None:
-        return None
+def read_body(scope: Scope, content: bytes, kind: Any) -> Any:
+    """Return the body as this type."""
     _check_content_type(scope)
     try:
         check_parts(content)
-        return msgspec.json.decode(content or empty, type=kind)
+        return msgspec.json.decode(content, type=kind)
     except TooManyParts as error:
         raise Unacceptable(
             422, "invalid", f"the body has {error}", advice="send less, or send it as text"
@@ -82,22 +77,6 @@ async def read_body(
         raise Unacceptable(
             400, "malformed", f"the body is no JSON: {error}", advice="send JSON in UTF-8"
         ) from None
-
-
-async def _read_bytes(receive: Receive, limit: int) -> bytes:
-    pieces: list[bytes] = []
-    size = 0
-    while True:
-        message: Any = await receive()
-        if message["type"] == "http.disconnect":
-            raise Unacceptable(400, "disconnected", "the caller left before the body was complete")
-        piece = message.get("body", b"")
-        size += len(piece)
-        if size > limit:
-            raise too_large(limit)
-        pieces.append(piece)
-        if not message.get("more_body", False):
-            return b"".join(pieces)
 
 
 def _check_content_type(scope: Scope) -> None:
