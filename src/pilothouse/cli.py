@@ -255,8 +255,8 @@ def _load(chosen: argparse.Namespace) -> Settings:
 def _serve(chosen: argparse.Namespace) -> int:
     import asyncio
 
+    from pilothouse.server.foreground import serve
     from pilothouse.server.runtime import TAKEN, AlreadyServed
-    from pilothouse.server.serving import serve
 
     settings = _load(chosen)
     try:

@@ -20,7 +20,7 @@ import pytest
 
 from pilothouse.doors import admission
 from pilothouse.doors.door import Doors
-from pilothouse.doors.listening import make_server, serve
+from pilothouse.doors.http_server import make_server, serve
 from pilothouse.doors.sockets import Socket
 from pilothouse.doors.tokens import Keyring
 from tests.support.certificates import certificate
@@ -472,13 +472,13 @@ async def test_without_a_descriptor_it_rests_and_then_takes_who_waits(
     at_once(monkeypatch)
     monkeypatch.setattr(admission, "REST_S", 0.2)
     tries = asyncio.Queue[None]()
-    fail = admission.Listener._fail  # pyright: ignore[reportPrivateUsage]
+    fail = admission.ConnectionListener._fail  # pyright: ignore[reportPrivateUsage]
 
-    def counted(listener: admission.Listener, error: OSError) -> None:
+    def counted(listener: admission.ConnectionListener, error: OSError) -> None:
         tries.put_nowait(None)
         fail(listener, error)
 
-    monkeypatch.setattr(admission.Listener, "_fail", counted)
+    monkeypatch.setattr(admission.ConnectionListener, "_fail", counted)
     loop = asyncio.get_running_loop()
     async with served(Carrier()) as place:
         visitors = [socket.socket() for _ in range(5)]

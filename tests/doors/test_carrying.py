@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.doors.listening import listen
+from pilothouse.doors.http_server import listen
 from pilothouse.transport import Exit
 from tests.support.doors.ledger import Disk
 from tests.support.doors.server import KEYRING, RUN, SESSION, TOKEN, DoorServer

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.relay.stdin_queue import OutOfOrder, StdinQueue
+from pilothouse.relay.child_supervisor import OutOfOrder, StdinQueue
 
 
 class Input:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.doors.listening import listen
+from pilothouse.doors.http_server import listen
 from pilothouse.relay.refusals import HEADER, Refusal
 from pilothouse.runner.control import FINAL
 from tests.support.certificates import certificate as self_signed

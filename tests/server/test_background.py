@@ -16,7 +16,7 @@ from pilothouse.api.requests import Start
 from pilothouse.errors import ServerError
 from pilothouse.server import background, logs, runtime
 from pilothouse.server.background import connect, find_or_start
-from pilothouse.server.listening import address_of, bind
+from pilothouse.server.listen_address import address_of, bind
 from pilothouse.server.runtime import Lock, Running
 from pilothouse.server.status import report
 from pilothouse.settings import load

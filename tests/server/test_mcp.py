@@ -396,7 +396,7 @@ async def test_the_servers_engine_does_not_end_with_it(machine: Machine) -> None
 
 
 async def test_nothing_of_it_is_imported_before_somebody_asks(machine: Machine) -> None:
-    code = "import sys, pilothouse.server.serving; sys.exit('mcp' in sys.modules)"
+    code = "import sys, pilothouse.server.foreground; sys.exit('mcp' in sys.modules)"
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", code, env=machine.env)
     assert await asyncio.wait_for(process.wait(), DEADLINE) == 0
 

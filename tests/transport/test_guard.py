@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from pilothouse.transport import SpawnFailed, guarding, stdio
+from pilothouse.transport import SpawnFailed, guard_client, stdio
 from pilothouse.transport.stdio import Timings
 from tests.support.processes import (
     DEAF,
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="needs a subreap
 # what the test asks for.
 OWNER = """
 import asyncio, ctypes, os, signal, sys
-from pilothouse.transport import StdioTransport, guarding
+from pilothouse.transport import StdioTransport, guard_client
 
 # A shell that started the tests in the background had this signal ignored.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -51,7 +51,7 @@ async def main():
     await transport.start(receiver)
     await receiver.ready.wait()
     FIRST
-    print(receiver.data.decode().strip(), guarding._shared._guard.pid, flush=True)
+    print(receiver.data.decode().strip(), guard_client._shared._guard.pid, flush=True)
     await END
 
 asyncio.run(main())
@@ -331,7 +331,7 @@ async def _works() -> None:
 async def test_a_guard_that_cannot_be_started_fails_the_start(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(guarding, "_shared", guarding._Shared())
+    monkeypatch.setattr(guard_client, "_shared", guard_client._Shared())
     monkeypatch.setattr(sys, "executable", "/no/such/python")
     transport = stdio.StdioTransport(["/bin/true"], cwd=None, env={})
     with pytest.raises(SpawnFailed, match="no guard process"):

@@ -50,10 +50,14 @@ Walk = dict[str, list[str]]
 
 
 @pytest.fixture(scope="module")
-def walks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Walk]:
+def seen(tmp_path_factory: pytest.TempPathFactory) -> list[HandOver]:
     with ExitStack() as stack:
         maker = SimulatedCLIMaker(tmp_path_factory, stack)
-        seen = asyncio.run(trace(maker, tmp_path_factory.mktemp("traced")))
+        return asyncio.run(trace(maker, tmp_path_factory.mktemp("traced")))
+
+
+@pytest.fixture(scope="module")
+def walks(seen: list[HandOver]) -> dict[str, Walk]:
     return {
         "permission": joined([*asked(seen), *delivered(seen, ANSWER)]),
         "prompt": joined(delivered(seen, PROMPT)),
@@ -118,6 +122,13 @@ def test_the_document_lists_the_files_and_functions_of_each_walk(
 @pytest.mark.parametrize("name", LIMITS)
 def test_a_walk_goes_through_few_files(walks: dict[str, Walk], name: str) -> None:
     assert len(walks[name]) <= LIMITS[name], listed(walks[name])
+
+
+def test_no_queue_and_no_commit_of_ours_has_another_name_than_the_tracer_knows(
+    seen: list[HandOver],
+) -> None:
+    known = [*traced.PASSED.values(), *traced.GIVEN.values()]
+    assert set().union(*known) <= {each.point for each in seen}
 
 
 # One session

@@ -6,7 +6,7 @@
 
 uvicorn waits for ever for the rest of a request, takes as many connections as there are, and keeps
 what comes on a WebSocket that it has not accepted. So its two protocol classes are given deadlines
-here, and its listening socket is served by `Listener`:
+here, and its listening socket is served by `ConnectionListener`:
 
 - Half a request, half a body or a TLS handshake that does not get on ends after some seconds.
 - There are at most so many strangers. Before one more is accepted, the one that has been there
@@ -38,7 +38,7 @@ from uvicorn.server import ServerState
 
 from .sockets import ADMIT
 
-__all__ = ["HttpConnection", "Listener", "State", "WebSocketConnection"]
+__all__ = ["ConnectionListener", "HttpConnection", "State", "WebSocketConnection"]
 
 HEAD_S: Final = 10.0
 """For a TLS handshake, and again for the head of a request, from its first byte or from nothing."""
@@ -280,7 +280,7 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
             self._deadline.set(CLOSING_S, self.transport.abort)
 
 
-class Listener:
+class ConnectionListener:
     """Accepts the connections of one socket.
 
     asyncio would do it, but gives a TLS handshake a minute, and where the process has no

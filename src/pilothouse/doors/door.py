@@ -58,7 +58,7 @@ class RunnerDoor(Protocol):
         ...
 
 
-class Place(NamedTuple):
+class DoorPath(NamedTuple):
     """What a path names."""
 
     route: str
@@ -98,7 +98,7 @@ class Doors:
 
     # -- WebSockets
 
-    async def _open(self, socket: Socket, place: Place | None) -> None:
+    async def _open(self, socket: Socket, place: DoorPath | None) -> None:
         if place is None or place.route == "events":
             await _turn_away(socket, Refusal.SESSION_UNKNOWN)
         elif place.route == "runner":
@@ -177,14 +177,14 @@ def _path(scope: Scope) -> str:
     return path.removeprefix(scope.get("root_path", ""))
 
 
-def _place(path: str) -> Place | None:
+def _place(path: str) -> DoorPath | None:
     match path.split("/"):
         case ["", "runner"]:
-            return Place("runner")
+            return DoorPath("runner")
         case ["", ("relay" | "ws") as route, session_id] if session_id:
-            return Place(route, unquote(session_id))
+            return DoorPath(route, unquote(session_id))
         case ["", "session", session_id, "events"] if session_id:
-            return Place("events", unquote(session_id))
+            return DoorPath("events", unquote(session_id))
         case _:
             return None
 

@@ -17,7 +17,7 @@ import signal
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from pilothouse.transport import guard, guarding
+from pilothouse.transport import guard, guard_client
 from pilothouse.transport.base import SpawnFailed
 
 if TYPE_CHECKING:
@@ -33,7 +33,9 @@ STDERR_LIMIT: Final = 64 * 1024
 class Child:
     """A running CLI; its descriptors are not blocking."""
 
-    def __init__(self, handle: guarding.Handle, stdin: int, stdout: int, stderr: int, status: int):
+    def __init__(
+        self, handle: guard_client.Handle, stdin: int, stdout: int, stderr: int, status: int
+    ):
         self._handle = handle
         self.stdin = stdin
         self.stdout = stdout
@@ -100,7 +102,7 @@ def start(argv: Sequence[str], env: Mapping[str, str], cwd: str | None) -> Child
     ours = [stdin[1], *(readable for readable, _ in outputs)]
     try:
         # We are a subreaper ourselves: what a killed guard leaves becomes ours.
-        handle = guarding.spawn(argv, cwd=cwd, env=env, fds=theirs, watched=False)
+        handle = guard_client.spawn(argv, cwd=cwd, env=env, fds=theirs, watched=False)
     finally:
         for fd in theirs:
             os.close(fd)
@@ -119,7 +121,7 @@ def _started(child: Child, argv: Sequence[str], cwd: str | None) -> int:
         raise SpawnFailed(argv[0], "the guard process does not answer")
     kind, number = guard.REPORT.unpack(report)
     if kind != guard.STARTED:
-        raise guarding.explain(argv, cwd, kind, number)
+        raise guard_client.explain(argv, cwd, kind, number)
     return number
 
 

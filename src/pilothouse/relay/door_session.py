@@ -26,20 +26,20 @@ from websockets.protocol import State
 from websockets.uri import parse_uri
 
 from . import door_frames
+from .child_supervisor import OutOfOrder
 from .dialler import Dialler
 from .door_frames import Frame, FrameError, FrameKind
 from .poller import READ, WRITE
 from .refusals import HEADER, PERMANENT, Refusal, refusal_in
-from .stdin_queue import OutOfOrder
 
 if TYPE_CHECKING:
     import ssl
 
     from .addresses import Target
+    from .child_supervisor import StdinQueue
     from .pace import Pace
     from .poller import Poller
     from .spool import Spool
-    from .stdin_queue import StdinQueue
     from .timers import Timers
 
 __all__ = ["DoorAccess", "DoorSession", "SessionOwner"]

@@ -9,7 +9,6 @@ if TYPE_CHECKING:
 
     from .child import Child
     from .pace import Pace
-    from .stdin_queue import StdinQueue
     from .timers import Timers
 
 __all__ = ["Ladder"]
@@ -27,13 +26,15 @@ class Ladder:
     def __init__(
         self,
         child: Child,
-        stdin: StdinQueue,
+        say: Callable[[bytes], None],
+        end_input: Callable[[], None],
         timers: Timers,
         pace: Pace,
         given_up: Callable[[], None],
     ) -> None:
         self._child = child
-        self._stdin = stdin
+        self._say = say
+        self._end_input = end_input
         self._timers = timers
         self._pace = pace
         self._given_up = given_up
@@ -42,11 +43,11 @@ class Ladder:
     def interrupt(self) -> None:
         """Begin at the top."""
         if self._descend(1, self._pace.interrupt, self.close_input):
-            self._stdin.say(INTERRUPT)
+            self._say(INTERRUPT)
 
     def close_input(self) -> None:
         if self._descend(2, self._pace.close, self.terminate):
-            self._stdin.end()
+            self._end_input()
 
     def terminate(self) -> None:
         if self._descend(3, self._pace.terminate, self.kill):

@@ -21,7 +21,7 @@ from pilothouse.relay.refusals import HEADER, Refusal, refusal_in
 from . import messages
 from .messages import FromRunner, FromServer, Hello, MessageError, Welcome
 
-__all__ = ["Control", "Gate", "Listener", "gate_of"]
+__all__ = ["Control", "ControlListener", "Gate", "gate_of"]
 
 FINAL: Final = {
     Refusal.TOKEN_REFUSED: "the server refuses this token: it was revoked, or never given out",
@@ -54,7 +54,7 @@ class Gate(NamedTuple):
     tls: ssl.SSLContext | None
 
 
-class Listener(Protocol):
+class ControlListener(Protocol):
     """Whom the connection tells."""
 
     def hello(self) -> Awaitable[Callable[[], Hello]]:
@@ -85,7 +85,7 @@ class _Connect(connect):
 class Control:
     """Connects, greets and listens, again and again."""
 
-    def __init__(self, gate: Gate, listener: Listener, pace: Pace) -> None:
+    def __init__(self, gate: Gate, listener: ControlListener, pace: Pace) -> None:
         self._gate = gate
         self._listener = listener
         self._pace = pace

@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-__all__ = ["Unreadable", "readings", "wished"]
+__all__ = ["SettingsUnreadable", "readings", "wished"]
 
 FOLDERS: Final = "--add-dir"
 SETTINGS: Final = frozenset({"--settings", "--managed-settings"})
@@ -24,7 +24,7 @@ LONGEST: Final = 16 * 1024 * 1024
 """A file of settings that is longer is none."""
 
 
-class Unreadable(Exception):
+class SettingsUnreadable(Exception):
     """Settings of which nobody can tell what they open; the text says why."""
 
 
@@ -37,7 +37,7 @@ class _Settings(msgspec.Struct):
 
 
 def wished(argv: Sequence[str], cwd: Path, files: Mapping[str, str]) -> Iterator[str]:
-    """The folders as they are written there; raises `Unreadable`.
+    """The folders as they are written there; raises `SettingsUnreadable`.
 
     `files` has the texts of those that came along with the order, by the path `argv` has.
     """
@@ -72,7 +72,7 @@ def _of_settings(value: str, cwd: Path, *, is_text: bool) -> list[str]:
     try:
         settings = msgspec.json.decode(text.strip(BLANK), type=_Settings)
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise Unreadable(f"the session's settings cannot be read: {error}") from None
+        raise SettingsUnreadable(f"the session's settings cannot be read: {error}") from None
     permissions = settings.permissions
     return (permissions.additional_directories or []) if permissions else []
 
@@ -80,10 +80,10 @@ def _of_settings(value: str, cwd: Path, *, is_text: bool) -> list[str]:
 def _read(file: Path) -> str:
     try:
         if not file.is_file() or file.stat().st_size > LONGEST:
-            raise Unreadable(f"{file} is no file of settings")
+            raise SettingsUnreadable(f"{file} is no file of settings")
         return file.read_text("utf-8")
     except (OSError, ValueError) as error:
-        raise Unreadable(f"the session's settings {file} cannot be read: {error}") from None
+        raise SettingsUnreadable(f"the session's settings {file} cannot be read: {error}") from None
 
 
 def readings(written: str, cwd: Path, home: Path) -> Iterator[Path]:

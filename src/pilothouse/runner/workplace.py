@@ -112,7 +112,7 @@ class Workplace:
             for each in reach.wished(argv, cwd, files):
                 for path in reach.readings(each, cwd, home):
                     self._confine(_resolved(path), each)
-        except reach.Unreadable as error:
+        except reach.SettingsUnreadable as error:
             raise NotHere(f"{error}; the runner's roots ask for it") from None
 
     def _confine(self, found: Path, asked: str | Path) -> None:

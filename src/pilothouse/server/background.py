@@ -16,7 +16,7 @@ from pilothouse.settings import CONFIG_VARIABLE, Settings
 
 from . import runtime
 from .logs import LOG_NAME, open_log
-from .probing import answering, tls_context
+from .probe import answering, tls_context
 from .runtime import TAKEN
 
 if TYPE_CHECKING:
@@ -172,8 +172,8 @@ async def connect(
 
 
 async def _own_engine(settings: Settings, env: Mapping[str, str]) -> Engine:
+    from .cli_choice import choose
     from .engines import open_engine, open_journal  # a face of a server needs none of it
-    from .simulating import choose
 
     runtime.own_folders(settings)
     choice = await asyncio.to_thread(choose, settings, env)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from pilothouse.doors.door import Doors
-from pilothouse.doors.listening import listen
+from pilothouse.doors.http_server import listen
 from pilothouse.doors.local import LocalRelays
 from pilothouse.doors.runners import Runners
 from pilothouse.doors.tokens import Keyring
@@ -18,7 +18,7 @@ from pilothouse.engine.engine import SessionEngine
 from pilothouse.engine.routes import Routes
 from pilothouse.journal.sqlite import SqliteJournal
 
-from .simulating import Choice
+from .cli_choice import CLIChoice
 
 __all__ = ["open_engine", "open_journal", "open_with_doors"]
 
@@ -31,7 +31,7 @@ log = logging.getLogger("pilothouse.server")
 
 
 async def open_engine(
-    choice: Choice, journal: SqliteJournal, routes: Routes | None = None
+    choice: CLIChoice, journal: SqliteJournal, routes: Routes | None = None
 ) -> SessionEngine:
     """The engine on its journal, which it closes last."""
     try:
@@ -60,7 +60,9 @@ async def open_journal(path: Path | None) -> SqliteJournal:
 
 
 @asynccontextmanager
-async def open_with_doors(choice: Choice, dial: str) -> AsyncGenerator[tuple[SessionEngine, Doors]]:
+async def open_with_doors(
+    choice: CLIChoice, dial: str
+) -> AsyncGenerator[tuple[SessionEngine, Doors]]:
     """The engine and the doors through which relays reach it, while the context lasts.
 
     Every relay that goes on is expected before the first one can come. `dial` is where CLIs reach

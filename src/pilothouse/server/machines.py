@@ -16,8 +16,8 @@ from pilothouse.doors.roster import NAME
 from pilothouse.errors import ServerError, UsageError
 from pilothouse.settings import Settings
 
-from .listening import is_loopback
-from .probing import answering, tls_context
+from .listen_address import is_loopback
+from .probe import answering, tls_context
 from .status import NONE
 from .survivors import sessions
 

@@ -19,7 +19,7 @@ from pilothouse.settings import Settings
 
 from . import runtime, survivors
 from .attendance import FACE
-from .probing import ANSWERS_WITHIN, connection_to, health
+from .probe import ANSWERS_WITHIN, connection_to, health
 from .runtime import Running
 from .survivors import going_on, sessions
 

@@ -21,8 +21,8 @@ from pilothouse.journal.sqlite import Database
 from pilothouse.journal.stored import StoredJournal
 from pilothouse.settings import Settings
 
+from .cli_choice import journal_path
 from .runtime import usable
-from .simulating import journal_path
 
 __all__ = ["backup", "check_policy", "export"]
 

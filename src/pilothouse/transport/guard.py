@@ -1,6 +1,6 @@
 """The guard: a small process that starts our programs and sees that none of them outlives us.
 
-Run as a script by `guarding`, once per process that starts programs, with a socket as its stdin.
+Run as a script by `guard_client`, once per process that starts programs; its stdin is a socket.
 It imports only what it needs, has one thread, and is the parent of every program it starts:
 
 - When the owner dies, however it dies, every program gets SIGTERM, and after a grace SIGKILL goes

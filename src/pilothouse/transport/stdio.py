@@ -10,7 +10,7 @@ import signal
 from contextlib import ExitStack, suppress
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, cast
 
-from . import guard, guarding
+from . import guard, guard_client
 from .base import Exit, SpawnFailed, TransportClosed, TransportError
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class StdioTransport:
         self._secrets = dict(secrets or {})
         self._receiver: Receiver | None = None
         self._pid: int | None = None
-        self._handle: guarding.Handle | None = None
+        self._handle: guard_client.Handle | None = None
         self._stdin = _Stdin()
         self._stdout = _Stdout(self._stdout_received, self._output_ended)
         self._stderr = _Stderr(stderr_limit, on_stderr, self._output_ended)
@@ -104,7 +104,7 @@ class StdioTransport:
         self._receiver = receiver
         try:
             await self._launch()
-        except guarding.GuardLost:
+        except guard_client.GuardLost:
             await self._relaunch()
         self._running = True
         self._settle()
@@ -113,14 +113,14 @@ class StdioTransport:
         self._status = _Status(self._process_ended)
         try:
             await self._launch()
-        except guarding.GuardLost:
+        except guard_client.GuardLost:
             raise SpawnFailed(self._argv[0], "the guard process ended") from None
 
     async def _launch(self) -> None:
         with ExitStack() as undo:
             ours, theirs = _open_pipes(undo)
             handed = {name: _filled_pipe(undo, secret) for name, secret in self._secrets.items()}
-            handle = guarding.spawn(
+            handle = guard_client.spawn(
                 self._argv,
                 cwd=self._cwd,
                 env=self._env,
@@ -160,7 +160,7 @@ class StdioTransport:
         except TimeoutError:
             raise SpawnFailed(self._argv[0], "the guard process does not answer") from None
         if kind != guard.STARTED:
-            raise guarding.explain(self._argv, self._cwd, kind, number)
+            raise guard_client.explain(self._argv, self._cwd, kind, number)
         return number
 
     # -- writing
@@ -436,7 +436,7 @@ class _Status(_Output):
     async def first_report(self) -> tuple[int, int]:
         await self._heard.wait()
         if self._first is None:
-            raise guarding.GuardLost
+            raise guard_client.GuardLost
         return self._first
 
     def connection_lost(self, exc: Exception | None) -> None:

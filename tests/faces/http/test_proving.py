@@ -11,7 +11,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
 from pilothouse.api.proof import NONCE_LENGTH, Challenge, make_proof
-from pilothouse.doors.listening import make_server
+from pilothouse.doors.http_server import make_server
 from tests.support.http.fake_engine import FakeEngine
 from tests.support.http.serving import BEARER, TOKEN, calling, make_app, served
 from tests.support.waiting import DEADLINE

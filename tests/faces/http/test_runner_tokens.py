@@ -18,9 +18,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from websockets.asyncio.client import connect
 
 from pilothouse.faces.http import Tracing
+from pilothouse.server.cli_choice import choose
 from pilothouse.server.engines import RUNNERS_NAME, open_with_doors
 from pilothouse.server.logs import Redaction, set_up
-from pilothouse.server.simulating import choose
 from pilothouse.settings import load
 from tests.support.http.serving import BEARER, make_app, served
 

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from pilothouse.doors.door import Doors
-from pilothouse.doors.listening import listen, serve
+from pilothouse.doors.http_server import listen, serve
 from pilothouse.doors.relay_transport import RelayTransport
 from pilothouse.doors.tokens import Keyring
 from tests.support.doors.ledger import Disk, RecordedLedger

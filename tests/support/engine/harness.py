@@ -17,12 +17,12 @@ from pilothouse.api.questions import Question
 from pilothouse.api.requests import Say, SessionOptions, Start
 from pilothouse.api.statuses import Status
 from pilothouse.doors.door import Doors
-from pilothouse.doors.listening import serve
+from pilothouse.doors.http_server import serve
 from pilothouse.engine.engine import SessionEngine
 from pilothouse.relay.registry import RunningRelay, alive, started_at
+from pilothouse.server.cli_choice import CLIChoice
 from pilothouse.server.engines import open_with_doors
-from pilothouse.server.listening import address_of, bind
-from pilothouse.server.simulating import Choice
+from pilothouse.server.listen_address import address_of, bind
 from pilothouse.settings import Settings, load
 from pilothouse_sim.clis import RealCLI, SimulatedCLI
 from tests.support.versions import NATIVE, NEWEST
@@ -66,7 +66,7 @@ class EngineHarness:
         settings = self.settings(relays=self.via == "relay", **flags)
         settings.state_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         settings.runtime_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        choice = Choice(
+        choice = CLIChoice(
             simulated=not self.is_real,
             cli_path=Path(options.cli_path or ""),
             settings=settings,

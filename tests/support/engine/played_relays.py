@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 from pilothouse.doors.door import Doors
 from pilothouse.doors.tokens import Keyring
 from pilothouse.relay import door_frames
+from pilothouse.relay.child_supervisor import Item, StdinQueue
 from pilothouse.relay.door_frames import FrameKind, RelayHello
 from pilothouse.relay.door_session import DoorAccess, DoorSession
 from pilothouse.relay.pace import PACE
 from pilothouse.relay.refusals import Refusal
 from pilothouse.relay.registry import RunningRelay
 from pilothouse.relay.spool import Spool
-from pilothouse.relay.stdin_queue import Item, StdinQueue
 from pilothouse.relay.timers import Timers
 from pilothouse.transport import Exit, SpawnFailed, TransportClosed
 from tests.support.engine.played_cli import PlayedCLI

@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 
 from pilothouse.api.engine import Engine
-from pilothouse.doors.listening import make_server
+from pilothouse.doors.http_server import make_server
 from pilothouse.faces.http import Application, create_app, end_streams
 
 TOKEN = "t0ken-of-the-tests"

@@ -14,7 +14,7 @@ from pilothouse import Client, ControlError, Options, SessionEnded
 from pilothouse.client.launch import Launch, prepare
 from pilothouse.doors.dialect import SdkUrlTransport
 from pilothouse.doors.door import Doors
-from pilothouse.doors.listening import serve
+from pilothouse.doors.http_server import serve
 from pilothouse.doors.tokens import Keyring
 from pilothouse.protocol import Initialize
 from pilothouse_sim.real_cli import environment

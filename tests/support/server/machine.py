@@ -12,7 +12,7 @@ from typing import Any
 
 from pilothouse.server import runtime, survivors
 from pilothouse.server.background import _started as background_children
-from pilothouse.server.probing import health
+from pilothouse.server.probe import health
 from pilothouse.server.runtime import Lock, Running
 from pilothouse.settings import Settings, load
 from tests.support.waiting import DEADLINE

@@ -11,7 +11,7 @@ import pytest
 from pilothouse.errors import ServerError
 from pilothouse.server import runtime
 from pilothouse.server.background import find_or_start
-from pilothouse.server.probing import answering, health
+from pilothouse.server.probe import answering, health
 from pilothouse.server.runtime import Lock, Running
 from tests.support.server.machine import Machine
 from tests.support.strangers import Stranger, listening

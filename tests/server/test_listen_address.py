@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from pilothouse.errors import ServerError
-from pilothouse.server.listening import address_of, bind, check_exposure, hosts_of, is_loopback
-from pilothouse.server.probing import tls_context
+from pilothouse.server.listen_address import address_of, bind, check_exposure, hosts_of, is_loopback
+from pilothouse.server.probe import tls_context
 from pilothouse.settings import Settings, load
 from tests.support.certificates import certificate
 

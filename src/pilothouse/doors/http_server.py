@@ -66,7 +66,7 @@ def make_server(app: Any, started: Callable[[], None], **more: Any) -> uvicorn.S
     # These cost a tenth of a second, and commands that only look need none of them.
     import uvicorn
 
-    from .admission import HttpConnection, Listener, State, WebSocketConnection
+    from .admission import ConnectionListener, HttpConnection, State, WebSocketConnection
 
     class Server(uvicorn.Server):
         def __init__(self, config: uvicorn.Config) -> None:
@@ -85,7 +85,9 @@ def make_server(app: Any, started: Callable[[], None], **more: Any) -> uvicorn.S
                 started()
 
         def _listener(self, listening: socket) -> Any:
-            return Listener(listening, self._connection, self._state.strangers, self.config.ssl)
+            return ConnectionListener(
+                listening, self._connection, self._state.strangers, self.config.ssl
+            )
 
         def _connection(self) -> HttpConnection:
             return HttpConnection(self.config, self._state, self.lifespan.state)

@@ -22,7 +22,7 @@ from websockets.asyncio.client import connect as connect_websocket
 from websockets.exceptions import InvalidStatus
 
 from pilothouse.server.background import connect
-from pilothouse.server.serving import import_app
+from pilothouse.server.foreground import import_app
 from tests.support.certificates import certificate
 from tests.support.server.machine import Machine
 from tests.support.waiting import DEADLINE

@@ -33,7 +33,7 @@ class GuardLost(Exception):
     """The guard ended, or does not take requests."""
 
 
-class Guard:
+class GuardProcess:
     """A running guard process and the socket to it; not locked by itself."""
 
     def __init__(self, *, watched: bool) -> None:
@@ -67,7 +67,7 @@ class Guard:
 class Handle:
     """One program under a guard. Both calls do nothing once it has ended."""
 
-    guard: Guard
+    guard: GuardProcess
     ident: int
 
     def signal(self, number: int) -> None:
@@ -91,7 +91,7 @@ class _Shared:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        self._guard: Guard | None = None
+        self._guard: GuardProcess | None = None
         self._retired: list[int] = []
         self._idents = itertools.count(1)
 
@@ -106,11 +106,11 @@ class _Shared:
                 else:
                     return Handle(self._guard, ident)
             self._retired = [pid for pid in self._retired if not _reaped(pid)]
-            self._guard = guard = Guard(watched=watched)
+            self._guard = guard = GuardProcess(watched=watched)
             guard.send(program.SPAWN, ident, detail, fds)
             return Handle(guard, ident)
 
-    def retire(self, guard: Guard) -> None:
+    def retire(self, guard: GuardProcess) -> None:
         if guard is self._guard:
             self._guard = None
             self._retired.append(guard.pid)

@@ -18,10 +18,10 @@ from .runtime import usable
 if TYPE_CHECKING:
     from pilothouse.client.doctor import Finding
 
-__all__ = ["Choice", "choose", "journal_path"]
+__all__ = ["CLIChoice", "choose", "journal_path"]
 
 
-class Choice(NamedTuple):
+class CLIChoice(NamedTuple):
     """What to run sessions on, and with what."""
 
     simulated: bool
@@ -37,7 +37,7 @@ class Choice(NamedTuple):
     """What keeps sessions from running on a CLI, where nobody asked for the simulator."""
 
 
-def choose(settings: Settings, env: Mapping[str, str]) -> Choice:
+def choose(settings: Settings, env: Mapping[str, str]) -> CLIChoice:
     """The user's CLI where there is one with a credential, if `simulate` leaves it to us."""
     from pilothouse.client.doctor import missing  # faces that find a server need none of it
     from pilothouse.client.locate import find_cli
@@ -50,7 +50,7 @@ def choose(settings: Settings, env: Mapping[str, str]) -> Choice:
     lack = missing(around, settings.cli_path)
     if lack is None:
         cli = find_cli(settings.cli_path, around)
-        return Choice(False, cli, settings, around, journal_path(settings, simulated=False))
+        return CLIChoice(False, cli, settings, around, journal_path(settings, simulated=False))
     # Some texts bring advice of their own.
     told = f"{lack.name}: {lack.text.partition(';')[0]}; {lack.advice}"
     if settings.simulate == "never":
@@ -90,7 +90,7 @@ def _of_no_session(env: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in env.items() if name not in foreign}
 
 
-def _simulator(settings: Settings, env: Mapping[str, str], note: str) -> Choice:
+def _simulator(settings: Settings, env: Mapping[str, str], note: str) -> CLIChoice:
     """The simulator, with a home of its own: nothing of the user's is read or written."""
     folder = settings.state_dir / "simulated"
     home = folder / "home"
@@ -104,7 +104,7 @@ def _simulator(settings: Settings, env: Mapping[str, str], note: str) -> Choice:
         cli = write_simulator(folder / "bin", places)
     own = structs.replace(settings, claude_config_dir=config, cli_path=str(cli), state_dir=folder)
     around = {**_without_credentials(_of_no_session(env)), **places}
-    return Choice(True, cli, own, around, journal_path(settings, simulated=True), note)
+    return CLIChoice(True, cli, own, around, journal_path(settings, simulated=True), note)
 
 
 def _without_credentials(env: Mapping[str, str]) -> dict[str, str]:

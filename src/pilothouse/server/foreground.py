@@ -17,17 +17,17 @@ from socket import socket
 from typing import TYPE_CHECKING, Final
 
 from pilothouse import __version__
-from pilothouse.doors.listening import make_server
+from pilothouse.doors.http_server import make_server
 from pilothouse.errors import JournalError, PilothouseError, ServerError
 from pilothouse.settings import Settings
 
 from . import runtime, survivors
 from .attendance import Attendance, wait_unneeded
+from .cli_choice import choose
 from .engines import open_with_doors
-from .listening import address_of, bind, check_exposure, hosts_of
+from .listen_address import address_of, bind, check_exposure, hosts_of
 from .logs import LOG_NAME, Redaction, set_up
 from .mcp import McpOverHttp
-from .simulating import choose
 
 if TYPE_CHECKING:
     import uvicorn

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pilothouse.errors import ServerError
+from pilothouse.server.cli_choice import choose
 from pilothouse.server.engines import open_engine, open_journal
-from pilothouse.server.simulating import choose
 from pilothouse.settings import load
 
 

@@ -17,7 +17,7 @@ from websockets.asyncio.client import unix_connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from pilothouse.doors.door import Doors
-from pilothouse.doors.listening import LONGEST_MESSAGE, listen
+from pilothouse.doors.http_server import LONGEST_MESSAGE, listen
 from pilothouse.doors.sockets import Socket
 from pilothouse.doors.tokens import Keyring
 from pilothouse.errors import ServerError
