@@ -46,8 +46,9 @@ async def own(options: Options, end: str) -> None:
 
 
 def main(cli: str, home: str, cwd: str, url: str, end: str) -> None:
-    # A shell that started the tests in the background had this signal ignored.
+    # A shell that started the tests in the background had the one ignored, `nohup` the other.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
     env = environment(Path(home), url)
     options = Options(cli_path=cli, cwd=cwd, inherit_env=False, env=env, on_permission=decide)
     asyncio.run(own(options, end))
