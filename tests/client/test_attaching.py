@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from pilothouse import Allow, Client, Options, PermissionRequest, SessionEnded, ToolServer
-from pilothouse.client.seams import Past
+from pilothouse.client.ports import Past
 from pilothouse.client.turns import TurnTracker
 from pilothouse.errors import InvalidOption, UsageError
 from pilothouse.protocol import ControlRequest, Initialize, InitializeResult, decode

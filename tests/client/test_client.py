@@ -28,6 +28,7 @@ from pilothouse import (
     UserMessage,
     WithUpdates,
 )
+from pilothouse.client.turns import Turn, TurnTracker
 from pilothouse.protocol import ControlResponse, Message
 from pilothouse.transport.base import LONGEST_LINE
 from pilothouse_sim.scripted_cli import ScriptedCLI
@@ -594,10 +595,12 @@ class Kept:
 
     def __init__(self) -> None:
         self.got: list[Any] = []
+        self.tracker = TurnTracker()
 
-    def received(self, events: Any, kinds: set[type[Any]], lines: Any = None) -> None:
+    def received(self, events: Any, kinds: set[type[Any]], lines: Any = None) -> list[Turn]:
         assert kinds == {type(event) for event in events}
         self.got += events
+        return self.tracker.receive(events)
 
     def ended(self, error: SessionEnded) -> None:
         self.got.append(error)
@@ -606,12 +609,40 @@ class Kept:
 async def test_a_sink_gets_everything_in_order_and_the_end_last() -> None:
     cli, sink = ScriptedCLI(), Kept()
     async with Client(transport=cli.transport, sink=sink) as client:
-        prompt = await client.say("hi")
+        sink.tracker.prompt_sent("mine")
+        prompt = await client.say("hi", uuid="mine")
         cli.write({"type": "odd"}, done((await cli.prompts.get()).uuid))
         await prompt
     greeting, odd, result, end = sink.got
     assert [each.type for each in (greeting, odd, result)] == ["control_response", "odd", "result"]
     assert isinstance(end, SessionEnded)
+
+
+async def test_a_sink_follows_the_turns_and_the_client_looks_at_what_it_knows() -> None:
+    cli, sink = ScriptedCLI(), Kept()
+    async with Client(transport=cli.transport, sink=sink) as client:
+        assert client.turns is sink.tracker
+        # A prompt that the sink does not know of is none, as far as the client can tell.
+        await client.say("hi", uuid="unknown")
+        assert client.idle
+        sink.tracker.prompt_sent("mine")
+        prompt = await client.say("hi", uuid="mine")
+        assert not client.idle
+        cli.write(done("mine", total_cost_usd=0.5))
+        turn = await prompt
+        # Followed twice, its cost would be none.
+        assert (turn.cost_usd, client.last_turn, client.idle) == (0.5, turn, True)
+
+
+async def test_a_prompt_is_taken_back_whoever_follows() -> None:
+    cli, sink = ScriptedCLI({"cancel_async_message": {"cancelled": True}}), Kept()
+    async with Client(transport=cli.transport, sink=sink) as client:
+        sink.tracker.prompt_sent("mine")
+        prompt = await client.say("hi", uuid="mine")
+        assert await client.cancel_prompt("mine")
+        assert (await prompt).outcome == "cancelled"
+        # That is for the sink to note, with whatever else it keeps of it.
+        assert sink.tracker.unanswered == ("mine",)
 
 
 async def test_a_sink_has_a_request_before_its_handler_is_called() -> None:

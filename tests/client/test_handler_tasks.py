@@ -12,6 +12,7 @@ import pytest
 
 from pilothouse.client.channel import Channel, Listener
 from pilothouse.client.inbox import Inbox
+from pilothouse.client.turns import Turn
 from pilothouse.protocol import RequestReceived
 from pilothouse.transport import Exit
 
@@ -67,10 +68,12 @@ class House:
         self.wire = Wire()
         self.heard: list[str] = []
         self._handler = handler
-        listener = Listener(
-            lambda events, *_: self.heard.extend(map(_id_of, events)), str, lambda _: None
-        )
+        listener = Listener(self._received, lambda *_: None, str, lambda _: None)
         self.channel = Channel(self.wire, listener, self._answer)
+
+    def _received(self, events: list[Any], *_: object) -> list[Turn]:
+        self.heard += map(_id_of, events)
+        return []
 
     async def _answer(self, event: RequestReceived) -> Any:
         return await self._handler(event.request_id)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import base64
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pilothouse import UsageError, document, image
-from pilothouse.client.prompts import user_message
+from pilothouse.client.prompts import is_command, user_message
 
 
 def test_a_prompt_of_mixed_parts_becomes_blocks() -> None:
@@ -48,3 +49,18 @@ def test_a_pdf_travels_as_bytes() -> None:
 def test_an_unreadable_type_is_refused_with_what_to_do(make: object) -> None:
     with pytest.raises(UsageError, match="give media_type"):
         make(b"?")  # pyright: ignore[reportCallIssue] - both functions take bytes
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("/compact", True),
+        (["/compact"], True),
+        ([{"type": "text", "text": "/compact"}], True),
+        ("not /compact", False),
+        ([{"type": "image", "source": {}}, "/compact"], False),
+        ([], False),
+    ],
+)
+def test_a_prompt_that_begins_with_a_slash_is_a_command(content: Any, expected: bool) -> None:
+    assert is_command(content) is expected

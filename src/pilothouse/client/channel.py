@@ -35,6 +35,7 @@ from pilothouse.transport.base import NumberedLines
 
 from .cancellation import is_being_cancelled
 from .handler_tasks import Answering, HandlerTasks
+from .turns import Turn
 
 __all__ = ["Channel", "Listener", "Refusal"]
 
@@ -52,11 +53,13 @@ class Refusal(Exception):
 class Listener:
     """Whom a channel tells. Called from the event loop; must not block."""
 
-    messages_received: Sequence[
-        Callable[[list[Message | LineRejected], set[type[Any]], NumberedLines | None], None]
+    received: Callable[
+        [list[Message | LineRejected], set[type[Any]], NumberedLines | None], Sequence[Turn]
     ]
-    """Each takes what arrived, in order, the classes among it, and what it was read from if that
-    has a number."""
+    """Takes what arrived, the classes among it, and what it was read from if that has a number.
+    Returns the turns that ended with it."""
+    followed: Callable[[list[Message | LineRejected], set[type[Any]], Sequence[Turn]], None]
+    """Hears of the same afterwards, with the turns."""
     last_words: Callable[[], str]
     """Tells what the CLI said was wrong, if it said so in a message."""
     ended: Callable[[SessionEnded], None]
@@ -246,8 +249,8 @@ class Channel:
         kinds: set[type[Any]],
         lines: NumberedLines | None,
     ) -> None:
-        for take in self._listener.messages_received:
-            take(messages, kinds, lines)
+        turns = self._listener.received(messages, kinds, lines)
+        self._listener.followed(messages, kinds, turns)
 
     def _sorted_out(
         self, events: list[Event]

@@ -53,12 +53,12 @@ from .deadlines import deadline_for
 from .inbox import Inbox
 from .launch import Launch, prepare
 from .options import Options
-from .prompts import Content, Priority, Prompt, user_message
+from .ports import Carry, Past, Sink
+from .prompts import Content, Priority, Prompt, is_command, user_message
 from .request_handlers import RequestHandlers
-from .seams import Carry, Past, Sink
 from .stall import StallWatch
 from .tools import ToolHost, tool_hosts
-from .turns import Stalled, Turn, TurnTracker, WaitingOn, repetition
+from .turns import Stalled, Turn, TurnTracker, WaitingOn, repetition, taken_back
 from .versions import Features, Version, parse_version
 
 __all__ = ["Carry", "Client", "ClientEvent", "Past", "Sink"]
@@ -209,7 +209,7 @@ class Client(Controls):
             spawn=lambda work: self._live().spawn(work),
         )
         keep = self._put_unread if self._sink is None else self._sink.received
-        listener = Listener((keep, self._follow), self._last_words, self._ended)
+        listener = Listener(keep, self._follow, self._last_words, self._ended)
         return Channel(
             transport,
             listener,
@@ -248,7 +248,7 @@ class Client(Controls):
             self._stall.stop()
         self._inbox.close()
         if self._channel is not None:
-            if not self._tracker.idle and self._channel.takes_input:
+            if not self.turns.idle and self._channel.takes_input:
                 await self._stop_turn(self._channel)
             await self._channel.aclose(self.options.close_grace)
         try:
@@ -295,12 +295,12 @@ class Client(Controls):
     @property
     def idle(self) -> bool:
         """Nothing runs and nothing is queued: known where the CLI reports it, else inferred."""
-        return self._tracker.idle
+        return self.turns.idle
 
     @property
     def turns(self) -> TurnTracker:
         """The running turn, its tools and the background work, as followed so far."""
-        return self._tracker
+        return self._tracker if self._sink is None else self._sink.tracker
 
     @property
     def waiting_on(self) -> WaitingOn | None:
@@ -310,7 +310,7 @@ class Client(Controls):
                 waiting = _asked_for(message)
                 if waiting is not None:
                     return waiting
-        return self._tracker.waiting_on()
+        return self.turns.waiting_on()
 
     # Talking
 
@@ -339,8 +339,9 @@ class Client(Controls):
         prompt = Prompt(message["uuid"])
         self._sent.add(prompt.uuid)
         self._prompts[prompt.uuid] = prompt
-        is_echoed = should_query is not False and not _is_command(content)
-        self._tracker.prompt_sent(prompt.uuid, is_echoed=is_echoed)
+        if self._sink is None:
+            is_echoed = should_query is not False and not is_command(content)
+            self._tracker.prompt_sent(prompt.uuid, is_echoed=is_echoed)
         self._idle.clear()
         if self._stall is not None:
             self._stall.restart()
@@ -417,8 +418,9 @@ class Client(Controls):
         """Take back a queued prompt; False if it has left the queue."""
         cancelled = await super().cancel_prompt(uuid)
         if cancelled:
-            for turn in self._tracker.prompt_cancelled(uuid):
-                self._settle(turn)
+            if self._sink is None:
+                self._tracker.prompt_cancelled(uuid)
+            self._settle(taken_back(uuid))
             self._update_idle()
         return cancelled
 
@@ -454,24 +456,26 @@ class Client(Controls):
         events: list[Message | LineRejected],
         kinds: set[type[Any]],
         lines: NumberedLines | None,
-    ) -> None:
+    ) -> Sequence[Turn]:
+        """Put what arrived where `read` finds it; the turns that ended with it."""
         if kinds == REQUESTS_ALONE:
             # Their handlers need no reader, and are about to hear of them.
             self._inbox.put_soon(events)
-        else:
-            self._inbox.put(events)
+            return ()
+        self._inbox.put(events)
+        return () if kinds.isdisjoint(TurnTracker.follows) else self._tracker.receive(events)
 
     def _follow(
         self,
         events: list[Message | LineRejected],
         kinds: set[type[Any]],
-        lines: NumberedLines | None,
+        turns: Sequence[Turn],
     ) -> None:
         if self._stall is not None:
             self._stall.restart()
         if kinds.isdisjoint(TurnTracker.follows):
             return
-        for turn in self._tracker.receive(events):
+        for turn in turns:
             self._settle(turn)
         if InitMessage in kinds:
             self._learn(next(e for e in reversed(events) if isinstance(e, InitMessage)))
@@ -519,7 +523,7 @@ class Client(Controls):
                 prompt.settle(turn)
 
     def _update_idle(self) -> None:
-        if self._tracker.idle:
+        if self.turns.idle:
             self._idle.set()
         else:
             self._idle.clear()
@@ -528,11 +532,6 @@ class Client(Controls):
         waiting = self.waiting_on
         if waiting is not None:
             self._inbox.put([Stalled(seconds, waiting)])
-
-
-def _is_command(content: Content) -> bool:
-    first = content if isinstance(content, str) else content[0]
-    return isinstance(first, str) and first.startswith("/")
 
 
 def _asked_for(message: ControlRequest) -> WaitingOn | None:

@@ -15,7 +15,7 @@ from pilothouse.protocol.wire import JsonObject
 
 from .turns import Turn
 
-__all__ = ["Content", "Priority", "Prompt", "document", "image", "user_message"]
+__all__ = ["Content", "Priority", "Prompt", "document", "image", "is_command", "user_message"]
 
 Content = str | Sequence[str | Mapping[str, Any]]
 """A text, or blocks; a plain string among the blocks is a text block."""
@@ -103,6 +103,13 @@ def user_message(content: Content, uuid: str | None, **fields: Any) -> JsonObjec
         "uuid": uuid or str(uuids.uuid4()),
         **{name: value for name, value in fields.items() if value is not None},
     }
+
+
+def is_command(content: Content) -> bool:
+    """Whether a prompt is a slash command, which not every CLI echoes."""
+    first = content if isinstance(content, str) else next(iter(content), "")
+    text = first if isinstance(first, str) else first.get("text")
+    return isinstance(text, str) and text.startswith("/")
 
 
 def _block(part: str | Mapping[str, Any]) -> JsonObject:

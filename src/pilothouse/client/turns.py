@@ -238,7 +238,7 @@ class TurnTracker:
         if uuid not in self._unanswered:
             return []
         del self._unanswered[uuid]
-        return [Turn("cancelled", "cancelled", (uuid,), None, 0.0)]
+        return [taken_back(uuid)]
 
     def lines_lost(self) -> None:
         """Note that lines of the CLI's have not come, and never will."""
@@ -342,8 +342,8 @@ class TurnTracker:
             if uuid in self._echoed:
                 return
             del self._unanswered[uuid]
-            cancelled = Turn("cancelled", "cancelled", (uuid,), None, 0.0)
-            self._ended.append(repetition(uuid) if message.state == "completed" else cancelled)
+            is_repeated = message.state == "completed"
+            self._ended.append(repetition(uuid) if is_repeated else taken_back(uuid))
 
     def _result(self, message: ResultMessage) -> None:
         named = [*message.user_message_uuids, message.user_message_uuid, *self._echoed]
@@ -435,6 +435,11 @@ def bounded_usd(told: float) -> float:
 def repetition(uuid: str) -> Turn:
     """What becomes of a prompt whose uuid the CLI has taken before."""
     return Turn("cancelled", "duplicate", (uuid,), None, 0.0)
+
+
+def taken_back(uuid: str) -> Turn:
+    """What becomes of a prompt that is cancelled before a turn has taken it."""
+    return Turn("cancelled", "cancelled", (uuid,), None, 0.0)
 
 
 def classify(result: ResultMessage, *, interrupted: bool) -> tuple[Outcome, str]:

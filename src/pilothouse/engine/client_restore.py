@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Final
 
 from pilothouse.client.client import Past
-from pilothouse.client.turns import TurnTracker
 from pilothouse.journal.contract import Journal
 from pilothouse.protocol import (
     ControlCancelRequest,
@@ -42,7 +40,6 @@ async def recall(journal: Journal, view: View, sent: frozenset[str]) -> Past:
     for line in lines:
         memory.take(line)
     return Past(
-        tracker=copy.deepcopy(view.tracker) or TurnTracker(),
         asked=[each for each in memory.asked.values() if each.request_id not in sent],
         greeting=memory.greeting,
         is_greeting_sent=greeting_id(view.run) in sent,

@@ -30,7 +30,7 @@ from pilothouse.api.results import ModeSet
 from pilothouse.api.statuses import Status, Waiting
 from pilothouse.api.values import Content
 from pilothouse.client.client import Client
-from pilothouse.client.turns import Turn
+from pilothouse.client.turns import Turn, TurnTracker
 from pilothouse.errors import (
     CapReached,
     ControlError,
@@ -263,13 +263,21 @@ class Session:
 
     # What the CLI says and does (`CLIOwner` of the lifecycle)
 
+    @property
+    def tracker(self) -> TurnTracker:
+        """The turns of its CLI: the view follows them, and nobody else does."""
+        return self.view.tracker or TurnTracker()
+
     def received(
         self,
         events: Sequence[Message | LineRejected],
         kinds: set[type[Any]],
         lines: NumberedLines | None = None,
-    ) -> None:
-        """Write the CLI's lines to the journal; `lines` have their bytes, if they have a number."""
+    ) -> Sequence[Turn]:
+        """Write the CLI's lines to the journal; return the turns that ended with them.
+
+        `lines` have their bytes, if they have a number.
+        """
         turns = self._recorder.lines(self.view, events, kinds, lines)
         self.cli.follow_conversation()
         for turn in turns:
@@ -283,6 +291,7 @@ class Session:
         if (self._unsaved and self.view.idle) or self._unsaved_lines >= SAVED_EVERY:
             self._unsaved = not self._recorder.save(self.view)
             self._unsaved_lines = 0
+        return turns
 
     def ended(self, error: SessionEnded) -> None:
         """Note how the CLI ended."""
@@ -295,8 +304,6 @@ class Session:
         if self._services.journal.failed is None:
             # In one transaction with how far the lines have come: it is recorded once.
             self._recorder.write(self.view, LinesLost(because=because), lines=lines)
-        if self.cli.client is not None:
-            self.cli.client.turns.lines_lost()
 
     def reconnected(self) -> None:
         """Ask a CLI that dialled in anew what it still waits for."""

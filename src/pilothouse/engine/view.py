@@ -50,7 +50,8 @@ from pilothouse.api.records import (
 )
 from pilothouse.api.requests import SessionOptions
 from pilothouse.api.statuses import Status, Tokens, Waiting
-from pilothouse.api.values import Content, is_id
+from pilothouse.api.values import is_id
+from pilothouse.client.prompts import is_command
 from pilothouse.client.turns import Turn, TurnTracker, bounded_usd
 from pilothouse.journal.contract import Snapshot
 from pilothouse.protocol import (
@@ -297,7 +298,7 @@ class View(Facts):
         if prompt.sent or self.tracker is None:
             return
         prompt.sent = self.expects_cli = True
-        self.tracker.prompt_sent(prompt.id, is_echoed=not _is_command(prompt.said.content))
+        self.tracker.prompt_sent(prompt.id, is_echoed=not is_command(prompt.said.content))
         self._signal("said")
 
     def _taken(self, prompt_id: str) -> None:
@@ -508,8 +509,3 @@ def _end_of(record: CLIEnded) -> RestCause:
     if record.orderly:
         return RestCause("left", record.reason or "its CLI was closed in mid-work")
     return RestCause("died", record.reason or "its CLI died")
-
-
-def _is_command(content: Content) -> bool:
-    # As the client sees it: slash commands are not echoed by every CLI.
-    return isinstance(content, str) and content.startswith("/")
