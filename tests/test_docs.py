@@ -400,7 +400,7 @@ def test_every_row_is_shown_by_a_test_or_out_of_a_clients_reach():
 
 def wire_names() -> Iterator[str]:
     """What the protocol's classes stand for on the wire: types, subtypes, hook events."""
-    bases = (protocol.Message, protocol.Request, protocol.Question, protocol.HookInput)
+    bases = (protocol.Message, protocol.Request, protocol.CLIRequest, protocol.HookInput)
     for name in protocol.__all__:
         value = getattr(protocol, name)
         if inspect.isclass(value) and issubclass(value, bases):

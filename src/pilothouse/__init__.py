@@ -149,7 +149,7 @@ if TYPE_CHECKING:
         Options as Options,
     )
     from .client.permissions import (
-        Choice as Choice,
+        ModelQuestion as ModelQuestion,
     )
     from .client.permissions import (
         PermissionRequest as PermissionRequest,
@@ -158,7 +158,7 @@ if TYPE_CHECKING:
         PlanRequest as PlanRequest,
     )
     from .client.permissions import (
-        Question as Question,
+        QuestionOption as QuestionOption,
     )
     from .client.permissions import (
         QuestionRequest as QuestionRequest,
@@ -206,7 +206,7 @@ if TYPE_CHECKING:
         tool as tool,
     )
     from .client.turns import (
-        BackgroundTask as BackgroundTask,
+        OpenTask as OpenTask,
     )
     from .client.turns import (
         Stalled as Stalled,
@@ -377,14 +377,12 @@ __all__ = [
     "Answered",
     "ApprovePlan",
     "AssistantMessage",
-    "BackgroundTask",
     "Batch",
     "BypassNotAllowed",
     "CLINotFound",
     "CLINotStarted",
     "CapReached",
     "Caps",
-    "Choice",
     "Choose",
     "ClearContext",
     "Client",
@@ -421,7 +419,9 @@ __all__ = [
     "LineRejected",
     "Listing",
     "Message",
+    "ModelQuestion",
     "NotNow",
+    "OpenTask",
     "Options",
     "PermissionMode",
     "PermissionRequest",
@@ -429,9 +429,9 @@ __all__ = [
     "PlanRequest",
     "PolicyError",
     "Prompt",
-    "Question",
     "QuestionClosed",
     "QuestionOpened",
+    "QuestionOption",
     "QuestionRequest",
     "QuestionSettled",
     "Refused",
@@ -567,10 +567,10 @@ _HOMES: dict[str, tuple[str, ...]] = {
     ),
     "client.options": ("Options",),
     "client.permissions": (
-        "Choice",
+        "QuestionOption",
         "PermissionRequest",
         "PlanRequest",
-        "Question",
+        "ModelQuestion",
         "QuestionRequest",
         "ToolRequest",
         "WithUpdates",
@@ -594,7 +594,7 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "tool",
     ),
     "client.turns": (
-        "BackgroundTask",
+        "OpenTask",
         "Stalled",
         "Turn",
         "WaitingOn",

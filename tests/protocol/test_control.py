@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from pilothouse import protocol
 from pilothouse.protocol.control import (
     CanUseTool,
+    CLIRequest,
     ControlCancelRequest,
     ControlRequest,
     ControlResponse,
     Elicitation,
     HookCallback,
-    Question,
     UiRequest,
     UnknownRequest,
     decode_client_request,
@@ -382,5 +382,5 @@ def test_a_request_knows_its_reply() -> None:
 def test_no_question_of_the_clis_is_a_request_of_the_clients_but_mcp_messages() -> None:
     shared = set(FIELDS["cli_requests"]) & set(FIELDS["client_requests"])
     assert shared == {"mcp_message"}
-    assert not issubclass(McpMessage, Question)
+    assert not issubclass(McpMessage, CLIRequest)
     assert isinstance(decode_inbound(b'{"subtype":"mcp_message"}'), msgspec.Struct)

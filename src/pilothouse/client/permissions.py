@@ -38,11 +38,11 @@ from pilothouse.protocol.wire import JsonObject, Record, convert, encode_json
 from .versions import UNKNOWN, Features
 
 __all__ = [
-    "Choice",
     "HandlerAnswer",
+    "ModelQuestion",
     "PermissionRequest",
     "PlanRequest",
-    "Question",
+    "QuestionOption",
     "QuestionRequest",
     "Remembered",
     "Settled",
@@ -102,7 +102,7 @@ class ToolRequest(PermissionRequest):
     """May this tool run?"""
 
 
-class Choice(Record):
+class QuestionOption(Record):
     """One option of a question."""
 
     label: str = ""
@@ -110,12 +110,12 @@ class Choice(Record):
     preview: str | None = None
 
 
-class Question(Record):
+class ModelQuestion(Record):
     """One question of the model's."""
 
     question: str = ""
     header: str = ""
-    options: list[Choice] = msgspec.field(default_factory=list[Choice])
+    options: list[QuestionOption] = msgspec.field(default_factory=list[QuestionOption])
     multi_select: bool = msgspec.field(default=False, name="multiSelect")
 
 
@@ -124,9 +124,9 @@ class QuestionRequest(PermissionRequest):
     """The model asks the person something."""
 
     @property
-    def questions(self) -> list[Question]:
+    def questions(self) -> list[ModelQuestion]:
         asked = _list(self.input.get("questions"))[:MOST_QUESTIONS]
-        return [convert(Question, each) for each in asked]
+        return [convert(ModelQuestion, each) for each in asked]
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,8 +45,8 @@ from pilothouse.protocol import (
 
 __all__ = [
     "MAX_COST_USD",
-    "BackgroundTask",
     "Followed",
+    "OpenTask",
     "OpenTool",
     "Outcome",
     "Stalled",
@@ -102,7 +102,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class BackgroundTask:
+class OpenTask:
     """Work that goes on beside the turns: a background shell, a sub-agent, a workflow."""
 
     task_id: str
@@ -143,7 +143,7 @@ class Followed:
     cost_usd: float = 0.0
     """Its total so far."""
     running: bool = False
-    tasks: dict[str, BackgroundTask] = field(default_factory=dict[str, BackgroundTask])
+    tasks: dict[str, OpenTask] = field(default_factory=dict[str, OpenTask])
     tools: dict[str, OpenTool] = field(default_factory=dict[str, OpenTool])
     unanswered: dict[str, bool] = field(default_factory=dict[str, bool])
     """The prompts it has, and whether it will echo them."""
@@ -168,7 +168,7 @@ class TurnTracker:
         self.running = False
         self.begun = False
         """The CLI works on the turn that runs. Before that it ignores an interrupt."""
-        self.tasks: dict[str, BackgroundTask] = {}
+        self.tasks: dict[str, OpenTask] = {}
         self.tools: dict[str, OpenTool] = {}
         self._unanswered: dict[str, bool] = {}
         self._echoed: list[str] = []
@@ -388,7 +388,7 @@ class TurnTracker:
 
     def _tasks_changed(self, message: BackgroundTasksChangedMessage) -> None:
         self.tasks = {
-            task.task_id: BackgroundTask(task.task_id, task.task_type, task.description)
+            task.task_id: OpenTask(task.task_id, task.task_type, task.description)
             for task in message.tasks
             if not task.ambient
         }
@@ -396,7 +396,7 @@ class TurnTracker:
     def _task_started(self, message: TaskStartedMessage) -> None:
         # A foreground tool is a task too on newer CLIs; its tool call already stands for it.
         if message.is_backgrounded is not False and not message.ambient:
-            task = BackgroundTask(message.task_id, message.task_type or "", message.description)
+            task = OpenTask(message.task_id, message.task_type or "", message.description)
             self.tasks[message.task_id] = task
 
     def _task_notified(self, message: TaskNotificationMessage) -> None:

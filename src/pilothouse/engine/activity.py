@@ -13,7 +13,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from pilothouse.api.statuses import ContextUsed, RateLimit, Retry, Subagent, Tokens, ToolRun
-from pilothouse.client.turns import BackgroundTask
+from pilothouse.client.turns import OpenTask
 from pilothouse.protocol import (
     ApiRetryMessage,
     AssistantMessage,
@@ -85,7 +85,7 @@ class Activity(Struct, omit_defaults=True):
         if step is not None:
             step(self, message, at)
 
-    def follow_tasks(self, tasks: Iterable[BackgroundTask], at: int) -> None:
+    def follow_tasks(self, tasks: Iterable[OpenTask], at: int) -> None:
         """Keep to the background work that goes on now."""
         before = self.subagents
         self.subagents = {

@@ -30,6 +30,7 @@ from .connection import (
 )
 from .control import (
     CanUseTool,
+    CLIRequest,
     ControlCancelRequest,
     ControlRequest,
     ControlResponse,
@@ -39,7 +40,6 @@ from .control import (
     InboundRequest,
     MatchedAskRule,
     OauthTokenRefresh,
-    Question,
     RemoteControlWorkSecret,
     Request,
     RequestUserDialog,
@@ -505,6 +505,7 @@ __all__ = [
     "BinaryVersion",
     "Block",
     "BrowserSelected",
+    "CLIRequest",
     "CacheCreation",
     "CacheImpact",
     "CanUseTool",
@@ -747,7 +748,6 @@ __all__ = [
     "PreservedMessages",
     "PreservedSegment",
     "PromptSuggestionMessage",
-    "Question",
     "RateLimit",
     "RateLimitEvent",
     "RateLimitInfo",

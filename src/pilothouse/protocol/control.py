@@ -5,7 +5,7 @@
     ControlResponse         the answer to one, by its id
     ControlCancelRequest    the asker no longer wants the answer
 
-    Question                what a CLI asks of its client
+    CLIRequest              what a CLI asks of its client
       CanUseTool, HookCallback, Elicitation, RequestUserDialog, ...
       UnknownRequest        a subtype this version does not know; nothing of it is lost
 
@@ -29,6 +29,7 @@ from .shared import LazyMessage, McpServerProvenance
 from .wire import NULL, UNREADABLE, JsonObject, Lazy, Record, always, load, members, tag_of
 
 __all__ = [
+    "CLIRequest",
     "CanUseTool",
     "ControlCancelRequest",
     "ControlRequest",
@@ -39,7 +40,6 @@ __all__ = [
     "InboundRequest",
     "MatchedAskRule",
     "OauthTokenRefresh",
-    "Question",
     "RemoteControlWorkSecret",
     "Request",
     "RequestUserDialog",
@@ -62,7 +62,7 @@ __all__ = [
 ReplyT = TypeVar("ReplyT", bound=Reply)
 
 
-class Question(Lazy, tag_field="subtype"):
+class CLIRequest(Lazy, tag_field="subtype"):
     """What a CLI asks of its client: `raw` is its JSON, `extra` the members not declared here."""
 
     @property
@@ -79,7 +79,7 @@ class MatchedAskRule(Record):
     rule_content: str | None = None
 
 
-class CanUseTool(Question, tag="can_use_tool"):
+class CanUseTool(CLIRequest, tag="can_use_tool"):
     """May this tool run? Unanswered, the tool waits for ever."""
 
     tool_name: str = always("")
@@ -113,7 +113,7 @@ class CanUseTool(Question, tag="can_use_tool"):
         return decode_updates(self.permission_suggestions_raw)
 
 
-class HookCallback(Question, tag="hook_callback"):
+class HookCallback(CLIRequest, tag="hook_callback"):
     """Call the hook that was registered under `callback_id`."""
 
     callback_id: str = always("")
@@ -126,7 +126,7 @@ class HookCallback(Question, tag="hook_callback"):
         return decode_hook_input(self.input_raw)
 
 
-class Elicitation(Question, tag="elicitation"):
+class Elicitation(CLIRequest, tag="elicitation"):
     """An MCP server asks the user."""
 
     mcp_server_name: str = always("")
@@ -141,7 +141,7 @@ class Elicitation(Question, tag="elicitation"):
     description: str | None = None
 
 
-class RequestUserDialog(Question, tag="request_user_dialog"):
+class RequestUserDialog(CLIRequest, tag="request_user_dialog"):
     """Show the user a dialog. Only for hosts which declared its kind; others stay silent."""
 
     dialog_kind: str = always("")
@@ -149,7 +149,7 @@ class RequestUserDialog(Question, tag="request_user_dialog"):
     tool_use_id: str | None = None
 
 
-class OauthTokenRefresh(Question, tag="oauth_token_refresh"):
+class OauthTokenRefresh(CLIRequest, tag="oauth_token_refresh"):
     """The CLI wants a fresh access token."""
 
     kind: str | None = None
@@ -157,19 +157,19 @@ class OauthTokenRefresh(Question, tag="oauth_token_refresh"):
     refused_call: str | None = None
 
 
-class HostAuthTokenRefresh(Question, tag="host_auth_token_refresh"):
+class HostAuthTokenRefresh(CLIRequest, tag="host_auth_token_refresh"):
     """The CLI wants a fresh token of the host's."""
 
     status: Any = None
 
 
-class RemoteControlWorkSecret(Question, tag="remote_control_work_secret"):
+class RemoteControlWorkSecret(CLIRequest, tag="remote_control_work_secret"):
     """The CLI wants the secret of a remote control session."""
 
     session_id: str = always("")
 
 
-class UiRequest(Question):
+class UiRequest(CLIRequest):
     """The CLI wants something of the host's screen. Official clients leave these unanswered."""
 
     @property
@@ -202,7 +202,7 @@ class UiReadSelection(UiRequest, tag="ui_read_selection"):
     """Read what is selected."""
 
 
-class UnknownRequest(Question, tag=False):
+class UnknownRequest(CLIRequest, tag=False):
     """A request of a subtype this version does not know."""
 
     kind: str = field(default="", name="subtype")

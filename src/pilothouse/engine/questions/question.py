@@ -15,9 +15,9 @@ from pilothouse.api.records import QuestionClosed, QuestionDecided
 from pilothouse.client import permissions as client
 from pilothouse.client.elicitation import ElicitationRequest
 from pilothouse.client.permissions import (
-    Choice,
     PermissionRequest,
     PlanRequest,
+    QuestionOption,
     QuestionRequest,
     settle,
 )
@@ -187,7 +187,7 @@ def _questions(base: Question, request: QuestionRequest) -> Question:
     )
 
 
-def _posed(asked: client.Question) -> Posed:
+def _posed(asked: client.ModelQuestion) -> Posed:
     return Posed(
         question=escape(asked.question),
         header=one_line(asked.header),
@@ -196,7 +196,7 @@ def _posed(asked: client.Question) -> Posed:
     )
 
 
-def _option(given: Choice) -> Option:
+def _option(given: QuestionOption) -> Option:
     return Option(
         label=escape(given.label),
         description=escape(given.description),

@@ -28,7 +28,7 @@ from pilothouse.client.permissions import (
     WithUpdates,
     settle,
 )
-from pilothouse.client.permissions import Question as Posed
+from pilothouse.client.permissions import ModelQuestion as Posed
 
 from . import plan
 from .descriptions import escape
