@@ -143,6 +143,7 @@ class Recorder:
             return []
         at, first = self.clock(), self._journal.next
         session_id = view.session_id
+        are_messages = LineRejected not in kinds
         raw = [_raw(event) for event in events]
         plain = are_strict(raw)
         rows = _received(view, lines)
@@ -153,9 +154,18 @@ class Recorder:
             view.skip(first + len(events) - 1, at)
             return []
         # All of them before the view has any: it cannot undo one that was not written.
-        drafts = [_line(session_id, event, at, plain=plain) for event in events]
+        drafts = [
+            # Nearly all of them: what every reader takes needs no second look.
+            Draft(session_id, PARTIAL if type(event) is StreamEvent else CLI, at, line)
+            if plain and are_messages
+            else _line(session_id, event, at, plain=plain)
+            for event, line in zip(events, raw, strict=True)
+        ]
         turns: list[Turn] = []
         for number, (draft, event) in enumerate(zip(drafts, events, strict=True), first):
+            if draft.kind == PARTIAL:
+                view.skip(number, at)
+                continue
             as_told = None if draft.told is not None or draft.kind != CLI else event
             # What not every reader takes is applied as it will be read after a restart.
             body = draft.body if draft.told is None else draft.told

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import deque
 from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, Final, cast
@@ -73,6 +74,7 @@ _DIGITS: Final = bytes.maketrans(b"123456789", b"0" * 9)
 # One level more or less, as signed bytes.
 _STEPS: Final = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")
 _NO_STEP: Final = bytes(range(256)).translate(None, b"[{]}")
+_NO_OPENING: Final = bytes(range(256)).translate(None, b"[{\0")
 
 # With no type to read into, it looks at every byte.
 _decode: Final = msgspec.json.Decoder().decode
@@ -88,17 +90,18 @@ class TooManyParts(ValueError):
 def are_strict(lines: Sequence[bytes]) -> bool:
     """Whether every reader takes all of these JSON texts."""
     try:
-        for line in lines:
-            if len(line) > MOST_PARTS:
+        if max(map(len, lines), default=0) > MOST_PARTS:
+            for line in lines:
                 check_parts(line)
-            # One at a time: what all of them hold together would wake the garbage collector.
-            _decode(line)
+        # One at a time: what all of them hold together would wake the garbage collector.
+        deque(map(_decode, lines), maxlen=0)
     except (*_REFUSED, TooManyParts):
         return False
-    if _have_long_number(lines):
-        return False
-    # Nothing is nested deeper than there are openings, and few lines have many.
-    return not any(_openings(line) > MAX_DEPTH and is_deeper(line, MAX_DEPTH) for line in lines)
+    # No JSON text has this byte.
+    text = b"\0".join(lines)
+    return not _has_long_number(text) and not (
+        _may_be_deeper(text) and any([is_deeper(line, MAX_DEPTH) for line in lines])
+    )
 
 
 def is_strict(text: bytes) -> bool:
@@ -150,7 +153,7 @@ def has_deep(lines: Sequence[bytes]) -> bool:
     """Whether one of these is too deep. Raises `TooManyParts`."""
     # Nearly always they are all too short for that.
     return max(map(len, lines), default=0) > _LEAST_DEEP and any(
-        [is_too_deep(line) for line in lines]
+        [is_too_deep(line) for line in lines if len(line) > _LEAST_DEEP]
     )
 
 
@@ -197,9 +200,14 @@ def _openings(text: bytes) -> int:
     return text.count(b"{") + text.count(b"[")
 
 
-def _have_long_number(lines: Sequence[bytes]) -> bool:
+def _may_be_deeper(lines: bytes) -> bool:
+    """Whether one of these lines has more openings than levels are allowed; few have."""
+    openings = lines.translate(None, _NO_OPENING)
+    return max(map(len, openings.split(b"\0"))) > MAX_DEPTH
+
+
+def _has_long_number(text: bytes) -> bool:
     """Whether an integer may be beyond any double: many a reader refuses it, msgspec does not."""
-    text = b"\n".join(lines)
     # So many digits in a row show in every 32nd byte, too, and there nothing else does.
     return b"0" * 9 in text[::32].translate(_DIGITS) and _LONG_NUMBER.search(text) is not None
 
