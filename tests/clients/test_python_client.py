@@ -68,6 +68,12 @@ async def started(peer: ConnectedClient, folder: Path, prompt: str, **more: Any)
     return told["sessionId"]
 
 
+def place_of(status: dict[str, Any]) -> Path:
+    """Where a simulated session works."""
+    assert status["simulated"] is True
+    return Path(status["workingDirectory"])
+
+
 def used(status: dict[str, Any]) -> list[tuple[str, str]]:
     return [(each["toolName"], each["status"]) for each in status["toolUseEvents"]]
 
@@ -88,7 +94,8 @@ async def test_a_command_runs_once_it_is_allowed(peer: ConnectedClient, folder: 
     status = await peer.settled(session)
     assert (status["status"], status["result"]) == ("done", "Done.")
     assert used(status) == [("Bash", "completed")]
-    assert (folder / "harbour").is_dir()
+    assert (place_of(status) / "harbour").is_dir()
+    assert not (folder / "harbour").exists()
 
 
 @by(LEGACY_WITH_FORMS, MODERN)
@@ -97,7 +104,7 @@ async def test_a_command_does_not_run_that_is_denied(peer: ConnectedClient, fold
     await peer.answer(session, "tool_approval", "deny")
     status = await peer.settled(session)
     assert used(status) == [("Bash", "denied")]
-    assert not (folder / "harbour").exists()
+    assert not (place_of(status) / "harbour").exists()
 
 
 @with_every_client
@@ -158,8 +165,7 @@ async def test_a_form_is_closed_once_another_client_has_answered(
 @by(LEGACY, MODERN)
 async def test_a_message_switches_the_mode(peer: ConnectedClient, folder: Path) -> None:
     session = await started(peer, folder, "Hello?")
-    await peer.settled(session)
-    written = folder / "hello.txt"
+    written = place_of(await peer.settled(session)) / "hello.txt"
     await peer.call(
         "claude_say", sessionId=session, message="Write a file", permissionMode="acceptEdits"
     )

@@ -119,7 +119,7 @@ async def test_the_doors_are_for_whoever_calls_the_server_by_its_name(
 async def test_without_a_cli_it_says_so_in_one_line_and_simulates(machine: Machine) -> None:
     serving = await machine.serve()
     (note,) = [line for line in serving.told if "simulator" in line]
-    assert "no-claude, which does not exist" in note
+    assert "sessions run on the simulator: " in note
     told = machine.health()
     assert told is not None
     assert told["simulated"] is True
@@ -132,6 +132,52 @@ async def test_without_a_cli_it_says_so_in_one_line_and_simulates(machine: Machi
     assert status["state"] == "done", status
     assert "I am the simulator of Pilothouse" in status["result"]
     assert not (machine.folder / "home/.claude").exists()
+
+
+async def test_a_simulated_session_says_so_and_leaves_the_users_folders_alone(
+    machine: Machine,
+) -> None:
+    project = machine.folder / "project"
+    project.mkdir()
+    await machine.serve()
+    request = {
+        "prompt": "Write a file.",
+        "cwd": str(project),
+        "options": {"mode": "acceptEdits"},
+    }
+    async with client(machine) as http:
+        started = (await http.post("/api/sessions", json=request)).raise_for_status().json()
+        status = await settled(http, f"/api/sessions/{started['session_id']}")
+        listed = (await http.get("/api/sessions", params={"cwd": str(project)})).json()
+        events = (await http.get("/api/events")).json()["events"]
+    assert (started["simulated"], status["simulated"]) == (True, True)
+    assert [each["simulated"] for each in listed["sessions"]] == [True]
+    assert [each["body"].get("simulated") for each in events if each["kind"] in FIRST] == [True] * 2
+    assert (status["cwd"], status["scratch"]) == (str(project), started["scratch"])
+    assert names_in(status["scratch"]) == ["hello.txt"]
+    assert status["scratch"].startswith(str(machine.settings.state_dir / "simulated"))
+    assert names_in(project) == []
+    assert not (machine.folder / "home/.claude").exists()
+
+
+FIRST = ("session.started", "cli.started")
+
+
+def names_in(folder: str | Path) -> list[str]:
+    return sorted(each.name for each in Path(folder).iterdir())
+
+
+async def test_a_caller_can_have_the_simulator_work_in_its_own_directory(machine: Machine) -> None:
+    project = machine.folder / "project"
+    project.mkdir()
+    await machine.serve()
+    options = {"mode": "acceptEdits", "simulate_in_cwd": True}
+    request = {"prompt": "Write a file.", "cwd": str(project), "options": options}
+    async with client(machine) as http:
+        started = (await http.post("/api/sessions", json=request)).raise_for_status().json()
+        status = await settled(http, f"/api/sessions/{started['session_id']}")
+    assert status["scratch"] is None
+    assert (project / "hello.txt").exists()
 
 
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])

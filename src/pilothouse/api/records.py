@@ -94,6 +94,9 @@ class SessionStarted(Record, frozen=True, tag="session.started"):
     title: str | None = None
     claude_session_id: str | None = None
     """The conversation to resume, of a session that was made elsewhere."""
+    simulated: bool = False
+    scratch: str | None = None
+    """The folder that its CLI works in, in place of `cwd`."""
 
 
 class SessionStopped(Record, frozen=True, tag="session.stopped"):

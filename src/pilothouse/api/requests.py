@@ -78,6 +78,8 @@ class SessionOptions(RequestData, frozen=True):
     """The runner to start it on; the engine's own machine if left out."""
     via: Via | None = None
     """How it is reached; the engine's own choice if left out."""
+    simulate_in_cwd: bool = False
+    """On the simulator: work in `cwd` itself, and not in a folder that stands for it."""
     flags: dict[str, str | None] = field(default_factory=dict[str, "str | None"])
     """Some flags of the CLI that have no name here: without dashes -> value, null for a switch."""
 

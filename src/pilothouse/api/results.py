@@ -38,6 +38,10 @@ class Started(ResultData, frozen=True):
     prompt_id: str | None = None
     repeated: bool = False
     """The key was known: this is the answer that was given then."""
+    simulated: bool = False
+    """No model works on it, and nothing is spent: its CLI is the simulator."""
+    scratch: str | None = None
+    """The folder that a simulated session works in, in place of `cwd`."""
 
 
 class Said(ResultData, frozen=True):

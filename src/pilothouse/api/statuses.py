@@ -111,6 +111,8 @@ class Status(ResultData, frozen=True):
     pid: int | None = None
     cli_version: str | None = None
     simulated: bool = False
+    scratch: str | None = None
+    """The folder that a simulated session works in, in place of `cwd`."""
     machine: str | None = None
     """The runner its CLI is on; None: the engine's own machine."""
     via: Via = "stdio"
@@ -159,6 +161,7 @@ class Listed(ResultData, frozen=True):
     interactive: bool = False
     foreign: bool = False
     """Its CLI is not the engine's, and asks here."""
+    simulated: bool = False
     source: Literal["engine", "transcript"] = "engine"
 
 

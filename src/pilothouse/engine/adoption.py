@@ -53,7 +53,11 @@ class Adoption:
             return self._sessions.all[session_id]
         session = self._sessions.add(self._sessions.new(session_id))
         record = SessionStarted(
-            cwd=cwd, origin="adopted", title=found.title, claude_session_id=session_id
+            cwd=cwd,
+            origin="adopted",
+            title=found.title,
+            claude_session_id=session_id,
+            simulated=self._services.simulated,
         )
         await session.write(record).committed
         return session
@@ -86,6 +90,7 @@ class Adoption:
                 origin="adopted",
                 title=view.title or found.title,
                 claude_session_id=view.claude_session_id,
+                simulated=self._services.simulated,
             )
             await session.write(record).committed
 

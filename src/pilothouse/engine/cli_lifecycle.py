@@ -7,6 +7,7 @@ import logging
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, Protocol
 
 from pilothouse.api.records import (
@@ -25,6 +26,7 @@ from pilothouse.errors import (
     SessionEnded,
     SessionTaken,
 )
+from pilothouse.folders import make_private
 from pilothouse.protocol.permissions import PermissionMode
 
 from .ask_handler import AskHandler
@@ -162,6 +164,8 @@ class CLILifecycle:
         if view.cwd and not self.machine:
             permitted_directory(view.cwd, roots)
             check_directories(view.options, view.cwd, roots)
+        if view.scratch:
+            make_private(Path(view.scratch))
 
     def _take_slot(self, leaving: str) -> None:
         # The server may have begun to end, or a guest may have come, while the disk was looked at.
@@ -287,7 +291,7 @@ class CLILifecycle:
         elsewhere = bool(self.machine)
         asked = asked_options(
             view.options,
-            cwd=view.cwd,
+            cwd=view.scratch or view.cwd,
             mode=self.next_mode(),
             rules=view.rules,
             allow_bypass=services.gate.allowed,

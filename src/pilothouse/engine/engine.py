@@ -64,6 +64,7 @@ from .recorder import Recorder
 from .recovery import Recovery
 from .reports import Reports
 from .routes import PipeRoutes, Routes
+from .scratch import Scratch
 from .services import ClientMaker, Services
 from .session import Session
 from .session_verbs import SessionVerbs
@@ -90,6 +91,7 @@ class SessionEngine:
         *,
         cli_path: str | Path | None = None,
         simulated: bool = False,
+        scratch: Path | None = None,
         lack: str | None = None,
         env: Mapping[str, str] | None = None,
         inherit_env: bool = True,
@@ -115,6 +117,7 @@ class SessionEngine:
             foreign=ForeignCLIs(recorder),
             cli_path=cli_path or settings.cli_path,
             simulated=simulated,
+            scratch=None if scratch is None else Scratch(scratch),
             lack=lack,
             env=dict(env or {}),
             inherit_env=inherit_env,

@@ -225,6 +225,8 @@ class QuestionDesk:
             caps=view.caps,
             origin="plan",
             parent=view.session_id,
+            simulated=self._services.simulated,
+            scratch=view.scratch,
         )
         await self._verbs.check_start(record)
         self._services.spending.check(view)

@@ -22,6 +22,7 @@ from .limits import Slots, Spending
 from .policy import PolicyFile
 from .recorder import Recorder
 from .routes import Routes
+from .scratch import Scratch
 from .writers import Writers
 
 __all__ = ["ClientMaker", "Services", "Tasks"]
@@ -93,6 +94,8 @@ class Services:
     foreign: ForeignCLIs
     cli_path: str | Path | None = None
     simulated: bool = False
+    scratch: Scratch | None = None
+    """Where simulated sessions work; None: in their own directories."""
     lack: str | None = None
     """Why sessions run on the simulator although nobody wanted that."""
     env: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -50,11 +50,23 @@ class SessionList:
         )
         others = await asyncio.to_thread(_others, on_disk, known)
         newest = others[: offset + limit]
-        every = [*ours, *map(_listed.decode, resting.summaries), *map(_of_transcript, newest)]
+        found = [self._of_transcript(each) for each in newest]
+        every = [*ours, *map(_listed.decode, resting.summaries), *found]
         return Listing(
             sessions=_page(every, limit, offset),
             unreadable=list(on_disk.unreadable),
             total=len(ours) + resting.total + len(others),
+        )
+
+    def _of_transcript(self, found: FoundSession) -> Listed:
+        return Listed(
+            session_id=found.session_id,
+            cwd=found.cwd,
+            title=found.title,
+            updated_at=found.updated_at,
+            interactive=found.interactive,
+            simulated=self._services.simulated,
+            source="transcript",
         )
 
 
@@ -77,14 +89,3 @@ def _others(on_disk: HistoryPage, known: Collection[str]) -> list[FoundSession]:
 def _page(every: Iterable[Listed], limit: int, offset: int) -> list[Listed]:
     newest_first = sorted(every, key=lambda each: (-each.updated_at, each.session_id))
     return newest_first[offset : offset + limit]
-
-
-def _of_transcript(found: FoundSession) -> Listed:
-    return Listed(
-        session_id=found.session_id,
-        cwd=found.cwd,
-        title=found.title,
-        updated_at=found.updated_at,
-        interactive=found.interactive,
-        source="transcript",
-    )

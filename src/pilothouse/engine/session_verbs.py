@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 
 from msgspec.structs import replace
 
 from pilothouse.api.records import AnyRecord, SessionStarted
-from pilothouse.api.requests import Fork, Say, Start
+from pilothouse.api.requests import Fork, Say, SessionOptions, Start
 from pilothouse.api.results import (
     AllStopped,
     Cancelled,
@@ -21,6 +22,7 @@ from pilothouse.api.results import (
 )
 from pilothouse.api.values import ID_HAS, Content, is_id
 from pilothouse.errors import NotNow, UnknownPrompt, UsageError
+from pilothouse.folders import make_private
 from pilothouse.protocol.permissions import PermissionMode
 
 from .adoption import Adoption
@@ -57,7 +59,12 @@ class SessionVerbs:
         async def act(remember: Remember) -> Started:
             cwd = await self._directory(request)
             record = SessionStarted(
-                cwd=cwd, options=request.options, label=request.label, caps=request.caps
+                cwd=cwd,
+                options=request.options,
+                label=request.label,
+                caps=request.caps,
+                simulated=self._services.simulated,
+                scratch=self._scratch(cwd, request.options),
             )
             return await self._begin(record, request.prompt, remember)
 
@@ -73,6 +80,13 @@ class SessionVerbs:
         roots = self._services.settings.allowed_roots
         return await asyncio.to_thread(permitted_directory, request.cwd, roots)
 
+    def _scratch(self, cwd: str, options: SessionOptions) -> str | None:
+        """The folder to work in instead: nothing of the user's is for the simulator to change."""
+        scratch = self._services.scratch
+        if scratch is None or options.machine is not None or options.simulate_in_cwd:
+            return None
+        return scratch.folder_for(cwd)
+
     async def _begin(self, record: SessionStarted, prompt: Content, remember: Remember) -> Started:
         """Store a new session with its first message, and start its CLI."""
         await self.check_start(record)
@@ -80,7 +94,13 @@ class SessionVerbs:
         self._services.spending.check(session.view)
         said = session.prompt(prompt)
         await session.cli.reserve()
-        started = Started(session_id=session.session_id, state="active", prompt_id=said.id)
+        started = Started(
+            session_id=session.session_id,
+            state="active",
+            prompt_id=said.id,
+            simulated=record.simulated,
+            scratch=record.scratch,
+        )
         await self._sessions.write_new(session, [record, said], keys=remember(started))
         session.deliver()
         return started
@@ -106,6 +126,8 @@ class SessionVerbs:
         gate.check_options(options)
         if record.options.machine is None:
             check_directories(record.options, record.cwd, settings.allowed_roots)
+        if record.scratch is not None:
+            make_private(Path(record.scratch))
 
     async def say(self, session_id: str, request: Say) -> Said:
         """Send a message: to the live CLI, or to one that is started for it."""
@@ -209,6 +231,8 @@ class SessionVerbs:
                 parent=session_id,
                 fork_from=view.claude_session_id or session_id,
                 fork_at=request.at,
+                simulated=self._services.simulated,
+                scratch=view.scratch,
             )
             return await self._begin(record, request.prompt, remember)
 

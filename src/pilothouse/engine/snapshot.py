@@ -101,6 +101,8 @@ class Facts(Struct, omit_defaults=True):
     pid: int | None = None
     cli_version: str | None = None
     simulated: bool = False
+    scratch: str | None = None
+    """The folder that its CLI works in, in place of `cwd`."""
     run: str = ""
     """Of the CLI that is alive, by which its relay is known."""
     run_seq: int = 0
@@ -208,6 +210,7 @@ class Facts(Struct, omit_defaults=True):
             pid=self.pid,
             cli_version=self.cli_version,
             simulated=self.simulated,
+            scratch=self.scratch,
             machine=self.machine or self.options.machine,
             via=self.via,
             waiting_on=waiting_on,
@@ -244,6 +247,7 @@ class Facts(Struct, omit_defaults=True):
             questions=len(self.questions),
             cost_usd=self.cost_usd,
             foreign=self.foreign,
+            simulated=self.simulated,
         )
 
 

@@ -249,7 +249,8 @@ class View(Facts):
 
     def _session_started(self, record: SessionStarted) -> None:
         self.started_at = self.updated_at
-        self.cwd = record.cwd
+        self.cwd, self.scratch = record.cwd, record.scratch
+        self.simulated = record.simulated
         self._take_options(record.options)
         self.label, self.caps, self.title = record.label, record.caps, record.title
         self.origin, self.parent = record.origin, record.parent

@@ -13,6 +13,7 @@ from pilothouse.folders import make_private
 from pilothouse.settings import Settings
 from pilothouse.simulator_program import write_simulator
 
+from .folders import SIMULATED_NAME, WORK_NAME
 from .runtime import usable
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class CLIChoice(NamedTuple):
     journal: Path
     note: str = ""
     """One line for the user: why the simulator is used."""
+    scratch: Path | None = None
+    """Where simulated sessions work, in folders that stand for those of their callers."""
     lack: str | None = None
     """What keeps sessions from running on a CLI, where nobody asked for the simulator."""
 
@@ -69,7 +72,7 @@ def _lack(found: Finding) -> str:
 
 def journal_path(settings: Settings, *, simulated: bool) -> Path:
     """Where the journal is. What was simulated and cost nothing never mixes with what was not."""
-    folder = settings.state_dir / "simulated" if simulated else settings.state_dir
+    folder = settings.state_dir / SIMULATED_NAME if simulated else settings.state_dir
     return folder / "journal.db"
 
 
@@ -92,19 +95,20 @@ def _of_no_session(env: Mapping[str, str]) -> dict[str, str]:
 
 def _simulator(settings: Settings, env: Mapping[str, str], note: str) -> CLIChoice:
     """The simulator, with a home of its own: nothing of the user's is read or written."""
-    folder = settings.state_dir / "simulated"
+    folder = settings.state_dir / SIMULATED_NAME
     home = folder / "home"
     config = home / ".claude"
     places = {"HOME": str(home), "CLAUDE_CONFIG_DIR": str(config)}
     with usable(folder):
-        for each in (folder, home, config):
+        for each in (folder, home, config, folder / WORK_NAME):
             make_private(each)
         # One that is there already may be open to others.
         folder.chmod(0o700)
         cli = write_simulator(folder / "bin", places)
     own = structs.replace(settings, claude_config_dir=config, cli_path=str(cli), state_dir=folder)
     around = {**_without_credentials(_of_no_session(env)), **places}
-    return CLIChoice(True, cli, own, around, journal_path(settings, simulated=True), note)
+    journal = journal_path(settings, simulated=True)
+    return CLIChoice(True, cli, own, around, journal, note, scratch=folder / WORK_NAME)
 
 
 def _without_credentials(env: Mapping[str, str]) -> dict[str, str]:

@@ -39,6 +39,7 @@ async def open_engine(
             choice.settings,
             journal=journal,
             simulated=choice.simulated,
+            scratch=choice.scratch,
             lack=choice.lack,
             cli_path=choice.cli_path,
             env=choice.env,

@@ -40,6 +40,7 @@ def brief(status: Status, told: Mapping[str, Any], *, answered_by: By = "anyone"
     return {
         "sessionId": status.session_id,
         "status": status.state,
+        **({"simulated": True} if status.simulated else {}),
         **told,
         **_result(status),
         "cursor": status.cursor,
@@ -162,7 +163,7 @@ def _particulars(status: Status) -> JsonObject:
     """What differs from session to session, where there is something to say."""
     waiting = status.waiting_on
     found: JsonObject = {
-        "workingDirectory": status.cwd,
+        "workingDirectory": status.scratch or status.cwd,
         "title": status.title,
         "model": status.model,
         "permissionMode": status.mode,
@@ -287,12 +288,12 @@ def _headline(told: Mapping[str, Any]) -> str:
         line += ", resumed"
     if parent := told.get("parentSessionId"):
         line += f", from {parent}"
+    simulated = " | on the simulator" if told.get("simulated") else ""
     if "turnCount" not in told:
-        return line
+        return line + simulated
     spent = told["tokens"]["input"] + told["tokens"]["output"]
     line += f" | turns {told['turnCount']}, ${told['costUsd']:.4f}, {spent} tokens"
     waiting = f" | waits for {line_of(told['waitingOn'])}" if "waitingOn" in told else ""
-    simulated = " | on the simulator" if told.get("simulated") else ""
     return f"{line}{waiting}{simulated} | cursor {told['cursor']}"
 
 
@@ -343,6 +344,8 @@ def _listed(each: Listed) -> JsonObject:
         told["openQuestions"] = each.questions
     if each.foreign:
         told["foreign"] = True
+    if each.simulated:
+        told["simulated"] = True
     return told
 
 
@@ -359,5 +362,6 @@ def listing_text(told: Mapping[str, Any]) -> str:
 def _listed_text(each: Mapping[str, Any]) -> str:
     state = each.get("activeStatus", "(only on disk)")
     asked = f", {each['openQuestions']} open questions" if "openQuestions" in each else ""
+    asked += ", on the simulator" if each.get("simulated") else ""
     place = f"{each['timestamp']} {each['projectDirectory']}"
     return line_of(f"{each['sessionId']} {state}{asked} {place}: {each['displayText']}")
