@@ -119,7 +119,7 @@ async def test_it_gets_the_settings_of_the_face(machine: Machine, tmp_path: Path
 
 
 async def test_one_that_dies_is_reported_with_its_last_words(machine: Machine) -> None:
-    machine.env["PILOTHOUSE_SIMULATE"] = "never"
+    machine.env["CLAUDE_CODE_PATH"] = "/nowhere/no-claude"
     with pytest.raises(ServerError, match=r"the server did not start: .*no-claude"):
         await find_or_start(machine.settings, env=machine.env)
 

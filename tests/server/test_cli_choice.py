@@ -19,15 +19,17 @@ def home(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def env(home: Path) -> dict[str, str]:
+def env(home: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """A machine without a CLI and without a credential."""
+    monkeypatch.setattr("pilothouse.client.locate.usual_places", lambda _: [])
     home.mkdir()
-    return {"HOME": str(home), "PATH": "/usr/bin:/bin", "CLAUDE_CODE_PATH": str(home / "claude")}
+    return {"HOME": str(home), "PATH": str(home / "bin")}
 
 
 @pytest.fixture
 def cli(home: Path, env: dict[str, str]) -> Path:
-    program = home / "claude"
+    program = home / "bin/claude"
+    program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     return program
@@ -43,7 +45,7 @@ def test_without_a_cli_the_simulator_is_used_and_the_user_told(env: dict[str, st
     assert "sessions run on the simulator: cli: " in choice.note
     assert "\n" not in choice.note
     assert choice.lack is not None
-    assert choice.lack.startswith("sessions need the Claude Code CLI: cli_path names ")
+    assert choice.lack.startswith("sessions need the Claude Code CLI: no Claude Code CLI on PATH")
     assert "; install it: npm install -g @anthropic-ai/claude-code" in choice.lack
 
 
@@ -55,6 +57,25 @@ def test_without_a_credential_the_simulator_is_used_and_the_user_told(
     assert "credential: none found; run `claude` once and sign in" in choice.note
     assert choice.lack is not None
     assert choice.lack.startswith("Claude Code is not signed in: none found; run `claude` once")
+
+
+@pytest.mark.parametrize("simulate", ["auto", "never"])
+def test_a_cli_that_was_named_and_is_not_there_is_an_error_and_no_reason_to_simulate(
+    env: dict[str, str], cli: Path, simulate: str
+) -> None:
+    env |= {"CLAUDE_CODE_PATH": "/nowhere/claude", "ANTHROPIC_API_KEY": "x"}
+    told = r"cli_path names /nowhere/claude, which does not exist \(CLAUDE_CODE_PATH\); correct it"
+    with pytest.raises(ServerError, match=told):
+        choose(load(env=env, flags={"simulate": simulate}), env)
+    assert choose(load(env=env, flags={"simulate": "always"}), env).simulated
+
+
+def test_the_line_that_names_a_cli_wrongly_is_told(env: dict[str, str], home: Path) -> None:
+    config = home / "config.toml"
+    config.write_text('max_sessions = 2\ncli_path = "gone/claude"\n')
+    told = rf"names {home}/gone/claude, which does not exist \({config}:2\)"
+    with pytest.raises(ServerError, match=told):
+        choose(load(env=env, file=config), env)
 
 
 async def test_an_engine_tells_what_it_lacks(env: dict[str, str]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from msgspec import structs
 
-from pilothouse.errors import ServerError
+from pilothouse.errors import CLINotFound, ServerError
 from pilothouse.folders import make_private
 from pilothouse.settings import Settings
 from pilothouse.simulator_program import write_simulator
@@ -50,6 +50,7 @@ def choose(settings: Settings, env: Mapping[str, str]) -> CLIChoice:
             settings, env, "sessions run on the simulator, because `simulate` says so"
         )
     around = _around_cli(settings, env)
+    _check_named(settings, around)
     lack = missing(around, settings.cli_path)
     if lack is None:
         cli = find_cli(settings.cli_path, around)
@@ -60,6 +61,20 @@ def choose(settings: Settings, env: Mapping[str, str]) -> CLIChoice:
         raise ServerError(f"{told}, or set simulate to auto")
     choice = _simulator(settings, env, f"sessions run on the simulator: {told}")
     return choice._replace(lack=_lack(lack))
+
+
+def _check_named(settings: Settings, around: Mapping[str, str]) -> None:
+    """Refuse a CLI that was named and is not there: whoever named it wants no other."""
+    from pilothouse.client.locate import find_cli  # as above
+
+    if settings.cli_path is None:
+        return
+    try:
+        find_cli(settings.cli_path, around)
+    except CLINotFound as error:
+        told = f"{error} ({settings.sources['cli_path']})"
+        advice = "correct it, or leave it out for the one on PATH; `--simulate always` needs none"
+        raise ServerError(f"{told}; {advice}") from None
 
 
 def _lack(found: Finding) -> str:

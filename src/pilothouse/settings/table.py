@@ -44,7 +44,7 @@ TABLE: Final[tuple[Setting, ...]] = (
         "CLAUDE_CODE_PATH",
         PROGRAM,
         None,
-        "The Claude Code CLI to run.",
+        "The Claude Code CLI to run. One that is named and not there is an error.",
         "the one on `PATH`, or where its installers put it",
     ),
     Setting(

@@ -78,7 +78,6 @@ class Machine:
         self.env = {
             "HOME": str(folder / "home"),
             "PATH": "/usr/bin:/bin",
-            "CLAUDE_CODE_PATH": str(folder / "no-claude"),
             "PILOTHOUSE_PORT": "0",
         }
         (folder / "home").mkdir()
