@@ -10,7 +10,10 @@ from typing import Final
 
 from pilothouse.folders import make_private
 
-__all__ = ["RECORDER", "write_simulator"]
+__all__ = ["RECORDER", "SIMULATOR", "write_simulator"]
+
+SIMULATOR: Final = "pilothouse-sim"
+"""The command by which users know it."""
 
 # Neither needs an installed console script, nor finds another package of that name in the folder
 # where it is started.

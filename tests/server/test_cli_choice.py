@@ -78,6 +78,20 @@ def test_the_line_that_names_a_cli_wrongly_is_told(env: dict[str, str], home: Pa
         choose(load(env=env, file=config), env)
 
 
+def test_the_simulator_by_its_own_name_needs_no_credential(env: dict[str, str], home: Path) -> None:
+    installed = home / "bin/pilothouse-sim"
+    for named in ("pilothouse-sim", str(installed)):
+        env["CLAUDE_CODE_PATH"] = named
+        installed.parent.mkdir(exist_ok=True)
+        installed.touch(0o755)
+        choice = choose(load(env=env), env)
+        assert (choice.simulated, choice.lack) == (True, None)
+        assert choice.note.endswith("because CLAUDE_CODE_PATH names it")
+    installed.unlink()
+    with pytest.raises(ServerError, match="pilothouse-sim, which does not exist"):
+        choose(load(env=env), env)
+
+
 async def test_an_engine_tells_what_it_lacks(env: dict[str, str]) -> None:
     choice = choose(load(env=env), env)
     engine = await open_engine(choice, await open_journal(None))

@@ -142,6 +142,19 @@ def family(pid: int) -> set[int]:
     return found - {pid}
 
 
+@pytest.mark.parametrize("flags", [(), ("--standalone",)])
+async def test_the_simulator_by_its_own_name_needs_no_credential(
+    machine: Machine, face: Faces, flags: tuple[str, ...]
+) -> None:
+    del machine.env["PILOTHOUSE_SIMULATE"]
+    machine.env["CLAUDE_CODE_PATH"] = "pilothouse-sim"
+    client = await face(*flags)
+    await client.shake_hands()
+    told = (await client.ask(call("claude_start", prompt="Hello?")))["result"]
+    assert told["structuredContent"]["simulated"] is True
+    assert "on the simulator" in told["content"][0]["text"]
+
+
 async def test_a_server_is_started_when_it_is_needed_and_goes_on_without_the_client(
     machine: Machine, face: Faces
 ) -> None:

@@ -11,7 +11,7 @@ from msgspec import structs
 from pilothouse.errors import CLINotFound, ServerError
 from pilothouse.folders import make_private
 from pilothouse.settings import Settings
-from pilothouse.simulator_program import write_simulator
+from pilothouse.simulator_program import SIMULATOR, write_simulator
 
 from .folders import SIMULATED_NAME, WORK_NAME
 from .runtime import usable
@@ -50,6 +50,9 @@ def choose(settings: Settings, env: Mapping[str, str]) -> CLIChoice:
             settings, env, "sessions run on the simulator, because `simulate` says so"
         )
     around = _around_cli(settings, env)
+    if _names_simulator(settings.cli_path):
+        told = f"{settings.sources['cli_path']} names it"
+        return _simulator(settings, env, f"sessions run on the simulator, because {told}")
     _check_named(settings, around)
     lack = missing(around, settings.cli_path)
     if lack is None:
@@ -61,6 +64,14 @@ def choose(settings: Settings, env: Mapping[str, str]) -> CLIChoice:
         raise ServerError(f"{told}, or set simulate to auto")
     choice = _simulator(settings, env, f"sessions run on the simulator: {told}")
     return choice._replace(lack=_lack(lack))
+
+
+def _names_simulator(cli_path: str | None) -> bool:
+    """Whether the CLI that was named is the simulator, which needs no credential."""
+    if cli_path is None or Path(cli_path).name != SIMULATOR:
+        return False
+    # By its name alone it is the one of this installation, also where that is not on PATH.
+    return cli_path == SIMULATOR or Path(cli_path).exists()
 
 
 def _check_named(settings: Settings, around: Mapping[str, str]) -> None:
