@@ -68,6 +68,23 @@ def test_the_doctor_fails_where_something_is_missing(
     assert "->" in shown
 
 
+def test_the_doctor_looks_at_the_policy_as_a_server_does(
+    home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = home / ".config/pilothouse/policy.toml"
+    rules.parent.mkdir(parents=True)
+    rules.write_text("[[rule]]\naction = 'maybe'\n")
+    rules.chmod(0o644)
+    assert main(["doctor"]) == 1
+    assert f"PROBLEM policy: {rules}:2: " in capsys.readouterr().out
+    rules.write_text("[[rule]]\ntool = 'Read'\naction = 'allow'\n")
+    main(["doctor"])
+    assert f"ok      policy: {rules}: 1 rule\n" in capsys.readouterr().out
+    rules.unlink()
+    main(["doctor"])
+    assert "ok      policy: no rules: every question is asked" in capsys.readouterr().out
+
+
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(["--version"])

@@ -79,9 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True)
     demo = commands.add_parser("demo", help="show one turn of the simulator; spends nothing")
     demo.set_defaults(command=_demo)
-    doctor = commands.add_parser(
-        "doctor", help="find the CLI, its version and a credential, and say what to do"
-    )
+    doctor = _add(commands, "doctor", "look at what sessions and a server need; say what to do")
     doctor.set_defaults(command=_doctor)
     _add_journal(commands)
     _add_mcp(commands)
@@ -234,10 +232,11 @@ def _demo(_: argparse.Namespace) -> int:
     return 0 if turn.outcome == "finished" else 1
 
 
-def _doctor(_: argparse.Namespace) -> int:
+def _doctor(chosen: argparse.Namespace) -> int:
     from pilothouse.client.doctor import examine
+    from pilothouse.server.checkup import examine_server
 
-    findings = examine()
+    findings = [*examine(), *examine_server(_load(chosen))]
     for finding in findings:
         print(f"{MARKS[finding.state]}{finding.name}: {finding.text}")
         if finding.advice:

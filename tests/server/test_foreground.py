@@ -322,6 +322,50 @@ async def test_the_token_is_in_no_log_and_on_no_screen(machine: Machine) -> None
     assert running.token not in serving.errors + "".join(serving.told)
 
 
+def write_policy(machine: Machine, text: str) -> Path:
+    path = machine.settings.policy_file
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    path.chmod(0o600)
+    return path
+
+
+WRONG_POLICY = "[[rule]]\naction = 'maybe'\n"
+
+
+async def test_a_policy_that_cannot_be_used_stops_the_start_with_its_file_and_line(
+    machine: Machine,
+) -> None:
+    path = write_policy(machine, WRONG_POLICY)
+    for words in (["serve"], ["serve", "--simulate", "always"]):
+        ran = await machine.run(*words)
+        assert ran.code == 1
+        assert f"pilothouse: {path}:2: " in ran.err
+        assert "`pilothouse policy check`" in ran.err
+    path.unlink()
+    machine.env["PILOTHOUSE_POLICY_FILE"] = str(path)
+    ran = await machine.run("serve")
+    assert (ran.code, f"{path}: cannot be read: No such file" in ran.err) == (1, True)
+
+
+async def test_a_policy_that_breaks_while_it_runs_is_told_by_log_status_and_health(
+    machine: Machine,
+) -> None:
+    path = write_policy(machine, "[[rule]]\ntool = 'Read'\naction = 'allow'\n")
+    serving = await machine.serve()
+    path.write_text(WRONG_POLICY)
+    told = machine.health()
+    assert told is not None
+    assert told["ok"] is True
+    assert told["policy_error"].startswith(f"{path}:2: ")
+    assert told["policy_error"].endswith("(its last good rules stay in force)")
+    ran = await machine.run("status")
+    assert f"PROBLEM policy: {told['policy_error']}" in ran.out.splitlines()
+    assert f"the policy cannot be used: {path}:2: " in serving.errors
+    async with client(machine) as http:
+        assert (await http.get("/api/policy")).json()["rules"] == 1
+
+
 async def test_it_ends_itself_when_nobody_needs_it(machine: Machine) -> None:
     serving = await machine.serve("--idle-exit", "0.3")
     assert await serving.ended() == 0

@@ -172,6 +172,8 @@ class Health(ResultData, frozen=True):
     simulated: bool
     started_at: int
     problem: str | None = None
+    policy_error: str | None = None
+    """What is wrong with the policy file as it is now; the last good rules stay in force."""
     lack: str | None = None
     """Why sessions run on the simulator although nobody wanted that: no CLI, or not signed in."""
     states: dict[str, int] = field(default_factory=dict[str, int])

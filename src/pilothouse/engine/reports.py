@@ -177,6 +177,7 @@ class Reports:
         with suppress(JournalError):
             states.update((await self._services.journal.resting(besides=views)).states)
         failed = self._services.journal.failed
+        await asyncio.to_thread(self._services.policy.refresh)
         return Health(
             ok=failed is None,
             version=__version__,
@@ -187,6 +188,7 @@ class Reports:
             simulated=self._services.simulated,
             started_at=self._started_at,
             problem=None if failed is None else str(failed),
+            policy_error=self._services.policy.error,
             lack=self._services.lack,
             states=dict(states),
         )

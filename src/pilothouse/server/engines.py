@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,8 +16,11 @@ from pilothouse.doors.runners import Runners
 from pilothouse.doors.tokens import Keyring
 from pilothouse.engine.door_routes import DoorRoutes
 from pilothouse.engine.engine import SessionEngine
+from pilothouse.engine.policy import read_policy
 from pilothouse.engine.routes import Routes
+from pilothouse.errors import PolicyError
 from pilothouse.journal.sqlite import SqliteJournal
+from pilothouse.settings import Settings
 
 from .cli_choice import CLIChoice
 
@@ -35,6 +39,7 @@ async def open_engine(
 ) -> SessionEngine:
     """The engine on its journal, which it closes last."""
     try:
+        await asyncio.to_thread(check_policy, choice.settings)
         return await SessionEngine.open(
             choice.settings,
             journal=journal,
@@ -49,6 +54,19 @@ async def open_engine(
     except BaseException:
         await journal.aclose()
         raise
+
+
+def check_policy(settings: Settings) -> None:
+    """Refuse rules that cannot be used: who wrote them does not expect to work without them."""
+    path = settings.policy_file
+    is_named = settings.sources["policy_file"] != "default"
+    if not (is_named or path.exists()):
+        return
+    try:
+        read_policy(path)
+    except PolicyError as error:
+        told = "mend it (`pilothouse policy check` looks at it again), then start again"
+        raise PolicyError(f"{error}; {told}") from None
 
 
 async def open_journal(path: Path | None) -> SqliteJournal:

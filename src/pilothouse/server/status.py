@@ -58,6 +58,8 @@ def _lines(running: Running, told: dict[str, Any], behind: int) -> list[str]:
         lines.append("sessions run on the simulator")
     if told.get("problem"):
         lines.append(f"PROBLEM {told['problem']}")
+    if told.get("policy_error"):
+        lines.append(f"PROBLEM policy: {told['policy_error']}")
     if running.version != __version__:
         lines.append(f"it is version {running.version}, this is {__version__}: pilothouse stop")
     return lines

@@ -13,8 +13,8 @@ from typing import BinaryIO
 from pilothouse.api.events import Batch
 from pilothouse.api.redaction import tellable
 from pilothouse.api.results import DryRun, DryRunLine
-from pilothouse.engine.policy import Policy, PolicyFile, dry_run
-from pilothouse.errors import JournalError, PolicyError
+from pilothouse.engine.policy import Policy, PolicyFile, dry_run, read_policy
+from pilothouse.errors import JournalError
 from pilothouse.journal.export import export as export_entries
 from pilothouse.journal.schema import connect, refuse_strangers
 from pilothouse.journal.sqlite import Database
@@ -137,7 +137,7 @@ def check_policy(
         return [f"there is no {settings.policy_file}, so a person is asked every question"]
     file = file or settings.policy_file
     home = Path(env["HOME"]) if env.get("HOME") else None
-    policy = Policy.parse(_text(file), str(file), home=home)
+    policy = read_policy(file, home=home)
     lines = [f"{file}: {_count(len(policy.rules), 'rule')}, nothing wrong"]
     journal = journal_path(settings, simulated=simulated)
     if not _exists(journal):
@@ -154,14 +154,6 @@ async def _replay(journal: Path, before: Policy, after: Policy) -> DryRun:
 def _exists(file: Path) -> bool:
     with usable(file):
         return file.exists()
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise PolicyError(f"{file} cannot be read: {reason}; name a file of text") from None
 
 
 def _differences(run: DryRun) -> list[str]:

@@ -13,7 +13,7 @@ from pilothouse.api.answers import Allow, Answer, Decline, Deny
 from pilothouse.api.questions import Question
 from pilothouse.engine.policy import Decision, JudgedAsk, Policy, PolicyFile, dry_run
 from pilothouse.engine.policy.effort import bounded
-from pilothouse.engine.policy.policy import LARGEST
+from pilothouse.engine.policy.policy import LARGEST, read_policy
 from pilothouse.errors import PolicyError
 from tests.support.engine.policies import bash, rule, scripts, verdict
 
@@ -250,6 +250,38 @@ def test_a_bad_file_keeps_the_last_good_rules_and_says_where(tmp_path: Path):
     put(path, DENY)
     assert now(file) == "deny"
     assert file.error is None
+
+
+def test_that_the_file_cannot_be_used_is_logged_once_and_that_it_can_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    path = tmp_path / "policy.toml"
+    path.write_text(ALLOW_READ)
+    file = PolicyFile(path)
+    caplog.set_level("INFO")
+    path.write_text("[[rule]]\naction = 'maybe'\n")
+    for _ in range(3):
+        file.refresh()
+    path.write_text(ALLOW_READ)
+    file.refresh()
+    [broken, mended] = [each.getMessage() for each in caplog.records]
+    assert broken == f"the policy cannot be used: {file.path}:2: " + broken.partition(":2: ")[2]
+    assert broken.endswith("(its last good rules stay in force)")
+    assert mended == f"the policy can be used again: {path}"
+
+
+ALLOW_READ = "[[rule]]\ntool = 'Read'\naction = 'allow'\n"
+
+
+@pytest.mark.parametrize("mode", [0o664, 0o646])
+def test_a_file_is_read_for_a_check_as_it_is_for_use(tmp_path: Path, mode: int):
+    path = tmp_path / "policy.toml"
+    path.write_text(ALLOW_READ)
+    path.chmod(mode)
+    with pytest.raises(PolicyError, match="can be written by others"):
+        read_policy(path)
+    path.chmod(0o600)
+    assert len(read_policy(path).rules) == 1
 
 
 def test_the_same_good_text_again_clears_the_error(tmp_path: Path):

@@ -30,6 +30,7 @@ __all__ = [
     "Rule",
     "Verdict",
     "dry_run",
+    "read_policy",
 ]
 
 log = logging.getLogger("pilothouse")
@@ -99,6 +100,19 @@ def _too_large(source: str) -> PolicyError:
 # The file
 
 
+def read_policy(path: Path, *, home: Path | None = None) -> Policy:
+    """Read a file as a `PolicyFile` does. PolicyError is what that would refuse it for."""
+    try:
+        text, _ = _read(path)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    return Policy.parse(text, str(path), home=home)
+
+
+def _unreadable(path: Path, error: OSError) -> PolicyError:
+    return PolicyError(f"{path}: cannot be read: {error.strerror}")
+
+
 class PolicyFile:
     """A file of rules, or none.
 
@@ -145,7 +159,7 @@ class PolicyFile:
         except FileNotFoundError:
             self._gone(path)
         except OSError as error:
-            self._refuse(f"{path}: cannot be read: {error.strerror}")
+            self._refuse(str(_unreadable(path, error)))
         except PolicyError as error:
             self._refuse(str(error))
         return False
@@ -166,7 +180,7 @@ class PolicyFile:
             return self._take(text, path)
         if self._tried[1] is not None:
             raise PolicyError(self._tried[1])
-        self.error = None
+        self._mended()
         return False
 
     def _take(self, text: str, path: Path) -> bool:
@@ -176,13 +190,22 @@ class PolicyFile:
         except PolicyError as error:
             self._tried = (text, str(error))
             raise
-        self._tried, self.error = (text, None), None
+        self._tried = (text, None)
+        self._mended()
         self._loaded_at = time.time_ns() // 1_000_000
         return text != before
 
     def _refuse(self, message: str) -> None:
         kept = "its last good rules stay in force" if self._loaded_at else "everything is asked"
-        self.error = f"{message} ({kept})"
+        told = f"{message} ({kept})"
+        if told != self.error:
+            log.warning("the policy cannot be used: %s", told)
+        self.error = told
+
+    def _mended(self) -> None:
+        if self.error is not None:
+            log.info("the policy can be used again: %s", self.path)
+        self.error = None
 
     def _gone(self, path: Path) -> None:
         self._seen = None
