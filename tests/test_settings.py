@@ -28,7 +28,7 @@ def config(folder: Path, text: str) -> Path:
 
 def test_everything_has_a_default() -> None:
     settings = load(env=HOME)
-    assert settings.permission_timeout_ms == 300_000
+    assert settings.permission_timeout_ms == 0
     assert settings.max_sessions == 10
     assert settings.event_buffer_size == 500
     assert settings.log_level == "info"

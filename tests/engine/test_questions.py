@@ -210,6 +210,7 @@ async def test_a_question_expires_and_the_model_reads_that_nobody_answered(
     [question] = await it.engine.questions(session_id=session_id, state="expired")
     assert question.closed_because == "Nobody answered within 0.05 s; the question has expired."
     assert question.closed_because in it.told()[0]
+    assert status.reason == f"{question.title}: {question.closed_because}"
     with pytest.raises(QuestionSettled, match="expired"):
         await it.engine.answer(question.id, Allow())
     assert not (it.cwd / "made").exists()
@@ -217,7 +218,7 @@ async def test_a_question_expires_and_the_model_reads_that_nobody_answered(
 
 @pytest.mark.simulated
 async def test_without_a_timeout_a_question_says_that_it_never_expires(house: OpenEngine) -> None:
-    it = await house(TOUCH, "Made.", permission_timeout_ms=0)
+    it = await house(TOUCH, "Made.")
     session_id = await it.start()
     question = await it.answer(session_id, Allow())
     assert question.expires_at is None

@@ -359,6 +359,16 @@ def test_a_tool_that_was_said_no_to_is_denied_and_not_failed(closing: Entry, sta
     assert [run.state for run in view.recent_tools] == [state]
 
 
+def test_a_question_that_expired_is_the_reason_until_the_next_message() -> None:
+    expired = closes("a", state="expired", because="Nobody answered within 5 s.")
+    view = fold(*begun(), asks("a"), expired)
+    why = "a?: Nobody answered within 5 s."
+    assert (view.state, view.reason) == ("active", why)
+    view = Folding(view).feed(ends("p"))
+    assert (view.state, view.reason) == ("done", why)
+    assert Folding(view).feed(said("q")).reason is None
+
+
 # What goes on
 
 

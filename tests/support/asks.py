@@ -93,7 +93,10 @@ def elicitation(**fields: Any) -> ElicitationRequest:
 
 
 def posed(
-    request: PermissionRequest | ElicitationRequest, *, bypass_allowed: bool = False
+    request: PermissionRequest | ElicitationRequest,
+    *,
+    bypass_allowed: bool = False,
+    expires_at: int | None = None,
 ) -> Question:
     return pose(
         request,
@@ -102,7 +105,7 @@ def posed(
         label="nightly",
         mode="default",
         now=1_000,
-        expires_at=301_000,
+        expires_at=expires_at,
         bypass_allowed=bypass_allowed,
     )
 

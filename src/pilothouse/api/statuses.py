@@ -103,7 +103,8 @@ class Status(ResultData, frozen=True):
     claude_session_id: str | None = None
     """The CLI's id for the conversation; differs from ours after /clear."""
     reason: str | None = None
-    """Why it is in `error` or was interrupted."""
+    """Why it is in `error` or was interrupted, and that a question has expired since the last
+    message."""
     label: str | None = None
     title: str | None = None
     model: str | None = None

@@ -77,7 +77,10 @@ class Facts(Struct, omit_defaults=True):
     format: int = 0
     state: State = INITIAL
     reason: str | None = None
-    """Why it is in `error` or was interrupted."""
+    """Why it is in `error` or was interrupted, and that a question has expired since the last
+    message."""
+    expired: str | None = None
+    """The last question that nobody answered in time, and since then no message."""
     cwd: str = ""
     options: SessionOptions = SessionOptions()
     rules: list[str] = field(default_factory=list[str])

@@ -237,8 +237,8 @@ class View(Facts):
 
     def _signal(self, signal: Signal) -> None:
         self.state = step(self.state, signal)
-        told = self.state in ("error", "interrupted")
-        self.reason = self.ending.reason if told else None
+        ending = self.ending.reason if self.state in ("error", "interrupted") else None
+        self.reason = "; ".join(filter(None, [ending, self.expired])) or None
 
     def _settle(self, *, is_ended: bool = False) -> None:
         """Give the machine the signal of how it came to rest, once it has."""
@@ -288,6 +288,7 @@ class View(Facts):
             self.queued[record.id] = QueuedPrompt(record, self.updated_at)
         self.title = self.title or headline(text_of(record.content)) or None
         self.expects_cli = True
+        self.expired = None
         self._signal("said")
 
     def _prompt_sent(self, record: PromptSent) -> None:
@@ -347,6 +348,9 @@ class View(Facts):
         question = record.question
         self.questions[question.id] = question
         self.see_guest(question)
+        if question.foreign:
+            # Nobody sends it messages, so this is how what came before is over.
+            self.expired = None
         if question.state == "open":
             self._signal("asked")
 
@@ -361,6 +365,8 @@ class View(Facts):
             del self.questions[record.id]
         if question.tool_use_id and is_refusal(record):
             self.activity.deny(question.tool_use_id)
+        if record.state == "expired":
+            self.expired = f"{question.title}: {record.because}"
         self._resolve()
 
     def _question_decided(self, record: QuestionDecided) -> None:

@@ -51,7 +51,7 @@ TABLE: Final[tuple[Setting, ...]] = (
         "permission_timeout_ms",
         "PERMISSION_TIMEOUT_MS",
         whole(0),
-        300_000,
+        0,
         "How long a question stays open before it expires and the tool is denied; 0 is forever. "
         "Time in which the server is down does not count.",
     ),

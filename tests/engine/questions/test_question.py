@@ -89,7 +89,8 @@ def test_a_session_with_an_id_that_is_no_uuid_has_questions_too() -> None:
 
 
 def test_a_tool_is_posed_with_what_a_person_needs_to_decide() -> None:
-    question = posed(bash(decision_reason="Needs\x1b approval", agent_id="a1"))
+    request = bash(decision_reason="Needs\x1b approval", agent_id="a1")
+    question = posed(request, expires_at=301_000)
     assert (question.kind, question.state) == ("tool", "open")
     assert (question.title, question.text) == ("Run `make test`", "make test")
     assert (question.tool_name, question.tool_use_id, question.agent_id) == (

@@ -77,6 +77,13 @@ def offered(field: dict[str, Any]) -> dict[str, str]:
     return {each["const"]: each["title"] for each in listed}
 
 
+def test_a_form_says_until_when_it_takes_an_answer() -> None:
+    question = posed(tool_request("Bash", {"command": "ls"}))
+    assert "nobody answers" not in message_of(replace(question, expires_at=None))
+    told = message_of(replace(question, expires_at=1_794_800_000_000))
+    assert "It is denied if nobody answers by 2026-11-16T03:33:20+00:00." in told
+
+
 def writing() -> Question:
     """A tool that no rule is offered for."""
     return posed(tool_request("Write", {"file_path": "/srv/boat/log", "content": "Fair wind"}))

@@ -51,6 +51,12 @@ QUESTIONS = posed(EVERY["questions"])
 # What is asked
 
 
+def test_a_limit_of_time_is_told() -> None:
+    assert "expiresAt" not in pending(replace(TOOL, expires_at=None))
+    told = pending(replace(TOOL, expires_at=1_794_800_000_000))
+    assert told["expiresAt"] == "2026-11-16T03:33:20+00:00"
+
+
 @pytest.mark.parametrize(
     ("name", "kind", "options"),
     [

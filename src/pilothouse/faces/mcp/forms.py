@@ -23,7 +23,7 @@ from pilothouse.api.questions import Option, Posed, Question, Way
 from pilothouse.api.values import JsonObject
 from pilothouse.errors import AnswerRefused
 
-from .texts import line_of, list_of
+from .texts import line_of, list_of, time_of
 
 __all__ = ["Form", "answer_in", "form_of"]
 
@@ -119,6 +119,7 @@ def _message(question: Question, again: str, *, titled: bool) -> str:
         _place(question),
         "" if question.reason is None else f"Why it asks: {_line(question.reason, DESCRIBED)}",
         "" if is_whole else _rest(question),
+        "" if question.expires_at is None else _limit(question.expires_at),
         shown,
     ]
     return "\n\n".join(part for part in parts if part)
@@ -129,6 +130,10 @@ def _place(question: Question) -> str:
     where = f" in {_line(question.cwd, DESCRIBED)}" if question.cwd else ""
     who = "A subagent of Claude Code" if question.agent_id else "Claude Code"
     return f"{who}{where}{label}"
+
+
+def _limit(expires_at: int) -> str:
+    return f"It is denied if nobody answers by {time_of(expires_at)}."
 
 
 def _rest(question: Question) -> str:

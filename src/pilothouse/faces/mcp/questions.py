@@ -38,7 +38,7 @@ from pilothouse.errors import AnswerRefused
 from .addresses import address_of
 from .fields import Field, fields_of
 from .label_match import pick_one, pick_several
-from .texts import bounded, writable
+from .texts import bounded, time_of, writable
 
 __all__ = ["TYPES", "answer_of", "distinct", "pending", "valid_answers"]
 
@@ -87,6 +87,8 @@ def pending(question: Question) -> JsonObject:
             told["input"] = given
     if question.reason:
         told["reason"] = question.reason
+    if question.expires_at is not None:
+        told["expiresAt"] = time_of(question.expires_at)
     return told
 
 

@@ -107,7 +107,7 @@ def _result(status: Status) -> JsonObject:
 
 def _error(status: Status) -> JsonObject:
     if status.state not in ("error", "interrupted"):
-        return {}
+        return {"reason": status.reason} if status.reason else {}
     said = status.reason or (status.result if status.state == "error" else None)
     if not said:
         return {}
@@ -272,6 +272,8 @@ def text(told: Mapping[str, Any]) -> str:
         parts.append(f"Result:\n{quoted(result)}")
     if error := told.get("error"):
         parts.append(f"{'Error' if told['status'] == 'error' else 'Why'}:\n{quoted(error)}")
+    if reason := told.get("reason"):
+        parts.append(f"Why:\n{quoted(reason)}")
     if tools := told.get("toolUseEvents"):
         parts.append("Tools: " + ", ".join(map(_tool_text, tools)))
     parts += [_question_text(each) for each in told.get("pendingQuestions", [])]
@@ -310,6 +312,8 @@ def _question_text(asked: Mapping[str, Any]) -> str:
     head = f"Question {asked['id']} ({asked['type']})"
     if reason := asked.get("reason"):
         head += f"; why: {line_of(reason)}"
+    if expires := asked.get("expiresAt"):
+        head += f"; denied if nobody answers by {expires}"
     return "\n".join([head, *(_one_text(each) for each in asked["questions"])])
 
 
