@@ -36,6 +36,24 @@ async def test_a_session_of_a_bare_cli_is_listed_and_goes_on(house: OpenEngine) 
     assert await bare_resumes(it, session_id)
 
 
+@pytest.mark.simulated
+async def test_every_session_that_is_listed_has_a_status(house: OpenEngine) -> None:
+    it = await house("One.", "Two.")
+    session_id = await run_bare_cli(it, "a question of old")
+    await it.until(await it.start(), "done")
+    listed = (await it.engine.list()).sessions
+    told = [await it.engine.status(each.session_id) for each in listed]
+    assert [each.session_id for each in told] == [each.session_id for each in listed]
+    assert [each.source for each in told] == [each.source for each in listed]
+    [theirs] = [each for each in told if each.session_id == session_id]
+    assert (theirs.state, theirs.live, theirs.title) == ("done", False, "a question of old")
+    assert (theirs.cwd, theirs.claude_session_id) == (str(it.cwd), session_id)
+    assert theirs.cli_version
+    assert theirs.cursor == it.engine.journal.last
+    with pytest.raises(UnknownSession):
+        await it.engine.status("nobody")
+
+
 async def bare_resumes(it: EngineHarness, session_id: str) -> bool:
     """Whether the bare CLI knows the session with what was said to it here."""
     process = await asyncio.create_subprocess_exec(

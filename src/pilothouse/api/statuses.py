@@ -143,6 +143,9 @@ class Status(ResultData, frozen=True):
     """The session it was forked from, or whose plan it implements."""
     successor: str | None = None
     caps: Caps = Caps()
+    source: Literal["engine", "transcript"] = "engine"
+    """`transcript`: no engine of ours has touched it, and this is what its transcript shows.
+    Whether it is at work elsewhere is not known."""
 
 
 class Listed(ResultData, frozen=True):

@@ -16,7 +16,8 @@ from pilothouse.api.redaction import tellable
 from pilothouse.api.results import CostReport, DryRun, Health, PolicyReport
 from pilothouse.api.statuses import Listing, Status, ToolRun
 from pilothouse.api.values import JsonObject
-from pilothouse.errors import JournalError
+from pilothouse.errors import JournalError, UnknownSession
+from pilothouse.history import FoundSession
 
 from .adoption import Adoption
 from .output import EndedTools, lines_of
@@ -53,7 +54,13 @@ class Reports:
 
         With a cursor its output and the tools that ended are those after it.
         """
-        session = await self._adoption.known(session_id)
+        try:
+            session = await self._adoption.known(session_id)
+        except UnknownSession:
+            found = await self._services.history.find(session_id)
+            if found is None:
+                raise
+            return self._of_transcript(found)
         told = await self._once_kept(session.status())
         if not output_lines and after is None:
             return told
@@ -71,6 +78,23 @@ class Reports:
             output=lines[-output_lines:] if output_lines else [],
             output_cut=bool(output_lines) and is_cut,
             recent_tools=await self._ended(told, batch.events, after),
+        )
+
+    def _of_transcript(self, found: FoundSession) -> Status:
+        """What there is to know about a session that no engine of ours has touched."""
+        return Status(
+            session_id=found.session_id,
+            state="done",
+            cwd=found.cwd or "",
+            live=False,
+            started_at=found.created_at,
+            updated_at=found.updated_at,
+            cursor=self._services.journal.last,
+            claude_session_id=found.session_id,
+            title=found.title or None,
+            cli_version=found.version,
+            simulated=self._services.simulated,
+            source="transcript",
         )
 
     async def _begins_before(self, batch: Batch, told: Status, after: int) -> bool:

@@ -174,6 +174,10 @@ async def test_a_session_made_elsewhere_is_told_as_far_as_it_is_known(
         return Listing(sessions=[listed], total=1)
 
     monkeypatch.setattr(house.engine, "list", listing)
+    known = await house.engine.status(await house.start())
+    house.engine.sessions["old"] = msgspec.structs.replace(
+        known, session_id="old", source="transcript"
+    )
     async with house.client() as client:
         uris = [each.uri for each in (await client.list_resources()).resources]
         one = json.loads(text_of(await client.read_resource(f"{EVERY}/old")))

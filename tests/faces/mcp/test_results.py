@@ -81,7 +81,7 @@ def test_what_is_told_is_what_was_promised(make: Any, state: str, by: Any) -> No
 
 
 def test_a_session_that_was_made_elsewhere_is_told_as_promised() -> None:
-    told = results.untouched(Listed(session_id="s-1", cwd=None, title="", updated_at=NOW))
+    told = results.untouched(status("done", source="transcript"))
     PROMISED["claude_status"].validate(told)
     text = results.text(told)
     assert "Session s-1: its state is not known here" in text

@@ -15,7 +15,7 @@ from pilothouse.api.answers import Allow, Answer
 from pilothouse.api.questions import Answered, Question
 from pilothouse.api.requests import Fork, Say, Start
 from pilothouse.api.results import Said, Started
-from pilothouse.api.statuses import Listed, Status
+from pilothouse.api.statuses import Status
 from pilothouse.faces.mcp.calls import CALLS
 from pilothouse.faces.mcp.engine_handle import EngineHandle
 from pilothouse.faces.mcp.tool_handlers import Act, Outcome, ToolHandlers
@@ -29,7 +29,6 @@ class Recording(FakeEngine):
     def __init__(self) -> None:
         super().__init__()
         self.requests: list[Any] = []
-        self.elsewhere: list[Listed] = []
         self.configured: dict[str, Any] = {}
 
     async def settings(self) -> Any:
@@ -53,8 +52,7 @@ class Recording(FakeEngine):
 
     async def list(self, **more: Any) -> Any:
         self.requests.append(more)
-        found = await super().list(**more)
-        return replace(found, sessions=[*found.sessions, *self.elsewhere])
+        return await super().list(**more)
 
 
 class Someone:
@@ -216,7 +214,17 @@ async def test_an_engine_that_was_lost_is_found_again() -> None:
 
 async def test_a_session_that_was_made_elsewhere_is_at_rest() -> None:
     table = Table()
-    table.engine.elsewhere = [Listed(session_id="old", cwd="/srv", title="Of old", updated_at=NOW)]
+    table.engine.sessions["old"] = Status(
+        session_id="old",
+        state="done",
+        cwd="/srv",
+        live=False,
+        started_at=NOW,
+        updated_at=NOW,
+        cursor=7,
+        title="Of old",
+        source="transcript",
+    )
     told = await table.told("claude_status", sessionId="old", waitSeconds=50)
     assert (told["status"], told["title"], told["onDisk"]) == ("done", "Of old", True)
     assert "not known here" in told["note"]

@@ -29,7 +29,7 @@ from mcp.shared.exceptions import MCPError
 
 from pilothouse.api.codec import encode_strictly
 from pilothouse.api.engine import Engine
-from pilothouse.api.statuses import Listed
+from pilothouse.api.statuses import Listed, Status
 from pilothouse.errors import PilothouseError, UnknownSession
 
 from .addresses import (
@@ -51,8 +51,6 @@ __all__ = ["MOST_STREAMS", "PAGE", "Resources"]
 
 PAGE: Final = 50
 """How many sessions are listed at once."""
-FURTHEST: Final = 2_000
-"""How far back in the list one that only has a transcript on disk is looked for."""
 MOST_STREAMS: Final = 256
 MOST_WANTED: Final = 1_000
 """How many resources one client may want to hear of."""
@@ -136,10 +134,9 @@ class Resources:
         if target.session_id is None:
             return _json(await self._handle.ask(lambda engine: engine.list(limit=PAGE)))
         session_id = target.session_id
-        try:
-            status = await self._handle.ask(lambda engine: engine.status(session_id))
-        except UnknownSession as error:
-            return _on_disk(await self._found(session_id, error), target)
+        status = await self._handle.ask(lambda engine: engine.status(session_id))
+        if status.source == "transcript":
+            return _on_disk(status, target)
         if not target.transcript:
             return _json(status)
         cursor = status.cursor if target.before is None else min(target.before - 1, status.cursor)
@@ -152,14 +149,6 @@ class Resources:
             return f"# Session {session_id}\n\n{text}\n"
         earlier = f"{address_of(session_id, 'transcript')}?before={told.before}"
         return f"# Session {session_id}\n\n_What came before: {earlier}_\n\n{text}\n"
-
-    async def _found(self, session_id: str, error: UnknownSession) -> Listed:
-        """A session that was made elsewhere, and that no engine has taken up."""
-        listing = await self._handle.ask(lambda engine: engine.list(limit=FURTHEST))
-        for listed in listing.sessions:
-            if listed.session_id == session_id:
-                return listed
-        raise error
 
     async def _ask(self, verb: Callable[[Engine], Awaitable[T]]) -> T:
         try:
@@ -308,11 +297,11 @@ def _resources_of(listed: Listed) -> Iterator[types.Resource]:
         )
 
 
-def _on_disk(listed: Listed, target: ResourceTarget) -> str:
+def _on_disk(status: Status, target: ResourceTarget) -> str:
     if not target.transcript:
-        return _json(listed)
+        return _json(status)
     return (
-        f"# Session {listed.session_id}\n\n_It was made elsewhere, and nothing of it has passed"
+        f"# Session {status.session_id}\n\n_It was made elsewhere, and nothing of it has passed"
         " through here. A message to it (claude_say) takes it up._\n"
     )
 

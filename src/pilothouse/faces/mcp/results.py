@@ -76,19 +76,19 @@ def full(status: Status, told: Mapping[str, Any], *, answered_by: By = "anyone")
     }
 
 
-def untouched(listed: Listed) -> JsonObject:
+def untouched(found: Status) -> JsonObject:
     """A session that was made elsewhere, and that nothing of ours runs."""
     return {
-        "sessionId": listed.session_id,
+        "sessionId": found.session_id,
         "status": "done",
         "onDisk": True,
         "recentOutput": [],
         "toolUseEvents": [],
-        "workingDirectory": listed.cwd or "",
-        "title": listed.title[:TITLE_SHOWN],
+        "workingDirectory": found.cwd,
+        "title": (found.title or "")[:TITLE_SHOWN],
         "cursor": 0,
         "note": ELSEWHERE,
-        "next": _go_on(listed.session_id),
+        "next": _go_on(found.session_id),
     }
 
 

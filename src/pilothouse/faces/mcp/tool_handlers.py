@@ -30,7 +30,7 @@ from .engine_handle import EngineHandle
 from .questions import answer_of, pending, valid_answers
 from .session_wait import wait
 from .texts import members_of
-from .tools import LINES, MOST_LINES, MOST_SESSIONS, WAIT_S
+from .tools import LINES, MOST_LINES, WAIT_S
 
 __all__ = ["Act", "Answers", "CallContext", "Outcome", "ToolHandlers"]
 
@@ -194,12 +194,6 @@ class ToolHandlers:
                 raise UsageError(f"there is no tool for {type(call).__name__}")
 
     async def _finish(self, act: Act, caller: CallContext, closed: Collection[str]) -> Outcome:
-        try:
-            return await self._waited(act, caller, closed)
-        except UnknownSession as error:
-            return await self._on_disk(act.session_id, error)
-
-    async def _waited(self, act: Act, caller: CallContext, closed: Collection[str]) -> Outcome:
         if act.wait_s > 0:
             act = await self._wait(await self._looked(act), caller)
         status = act.status or await self._seen(act)
@@ -243,15 +237,6 @@ class ToolHandlers:
         return await self._handle.ask(
             lambda engine: engine.status(session_id, output_lines=lines, after=after)
         )
-
-    async def _on_disk(self, session_id: str, error: UnknownSession) -> Outcome:
-        """Return the result for a session that has a transcript and was never run by an engine."""
-        found = await self._handle.ask(lambda engine: engine.list(limit=MOST_SESSIONS))
-        listed = next((each for each in found.sessions if each.session_id == session_id), None)
-        if listed is None:
-            raise error
-        told = results.untouched(listed)
-        return Outcome(structured=told, text=results.text(told), session_id=session_id)
 
     # Starting and talking
 
@@ -369,10 +354,10 @@ class ToolHandlers:
 
     async def _asked(self, call: StatusCall) -> Act | Outcome:
         after = None if call.after is UNSET else call.after
-        try:
-            status = await self._status(call.session_id, call.output_lines, after)
-        except UnknownSession as error:
-            return await self._on_disk(call.session_id, error)
+        status = await self._status(call.session_id, call.output_lines, after)
+        if status.source == "transcript":
+            told = results.untouched(status)
+            return Outcome(structured=told, text=results.text(told), session_id=status.session_id)
         after = None if after is None else min(after, status.cursor)
         return Act(
             tool="claude_status",
