@@ -97,6 +97,18 @@ need() {
   [ "$(stamp_text "$1")" = "$(cat "$VENV/stamp-$1" 2>/dev/null)" ] || install "$1"
 }
 
+# The commands that an installation has, in an environment that has the tree on its path instead.
+write_commands() {
+  write_command pilothouse pilothouse.cli
+  write_command pilothouse-sim pilothouse_sim.simulator.main
+}
+
+write_command() {
+  printf '#!/bin/sh\nexec "%s" -P -c "from %s import main; raise SystemExit(main())" "$@"\n' \
+    "$PY" "$2" >"$VENV/bin/$1" && chmod +x "$VENV/bin/$1" ||
+    fail "could not write $VENV/bin/$1: remove $VENV and run again"
+}
+
 # One of the CLIs is run by Node.
 fetch_clis() {
   export PILOTHOUSE_CACHE="${PILOTHOUSE_CACHE:-$ROOT/.cache/clis}"

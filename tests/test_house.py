@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from types import ModuleType
 
@@ -61,6 +62,37 @@ def test_importing_the_package_does_not_import(module: str):
 def test_the_type_marker_is_packaged(package: ModuleType):
     assert package.__file__
     assert (Path(package.__file__).parent / "py.typed").is_file()
+
+
+def test_after_the_start_script_there_are_the_commands_of_an_installation(tmp_path: Path):
+    (tmp_path / "bin").mkdir()
+    made = 'source scripts/_env.sh; VENV="$1" PY="$2"; write_commands'
+    given = [str(tmp_path), sys.executable]
+    subprocess.run(["bash", "-euc", made, "bash", *given], cwd=ROOT, check=True, timeout=60)
+    assert "\nwrite_commands\n" in (ROOT / "scripts/start").read_text()
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        commands = tomllib.load(file)["project"]["scripts"]
+    for command in commands:
+        ran = subprocess.run(
+            [tmp_path / "bin" / command, "--version"],
+            env={"HOME": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+        )
+        assert ran.returncode == 0, ran.stderr
+
+
+def test_api_means_the_same_in_all_pages():
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    given = {each for page in pages for each in re.findall(r"(?m)^api=(\S+)", page.read_text())}
+    assert given == {"http://127.0.0.1:8137/api"}
+    assert not [page.name for page in pages if "$api/api" in page.read_text()]
+
+
+def test_no_page_installs_what_is_not_on_an_index():
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *ROOT.glob("examples/*/README.md")]
+    assert not [page.name for page in pages if "pip install pilothouse" in page.read_text()]
 
 
 @pytest.mark.parametrize("command", ["./scripts/start", "./scripts/test"])

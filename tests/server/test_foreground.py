@@ -394,9 +394,13 @@ async def test_the_start_script_shows_the_machine_and_then_serves(
     folder.mkdir()
     shutil.copy(ROOT / "scripts/start", folder)
     # What it sources would install the dependencies.
-    (folder / "_env.sh").write_text(f"PY={sys.executable}\nneed() {{ :; }}\n")
+    (folder / "_env.sh").write_text(
+        f"PY={sys.executable}\nVENV=/v\nneed() {{ :; }}\nwrite_commands() {{ :; }}\n"
+    )
     serving = await machine.start(str(folder / "start"))
-    assert "PROBLEM cli" in "".join(serving.told[:-1])
+    told = "".join(serving.told[:-1])
+    assert "PROBLEM credential" in told
+    assert 'the command is /v/bin/pilothouse; in another terminal: PATH="$PATH:/v/bin"' in told
     assert machine.health() is not None
     (first_request,) = await serving.rest()
     assert first_request.startswith("try: curl ")
