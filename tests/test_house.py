@@ -90,6 +90,14 @@ def test_api_means_the_same_in_all_pages():
     assert not [page.name for page in pages if "$api/api" in page.read_text()]
 
 
+def test_paths_are_given_to_pytest_with_an_equals_sign():
+    # One that stands by itself is taken for a test, and pytest's root becomes the folder above.
+    texts = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *ROOT.glob("examples/*/README.md")]
+    texts += [*(ROOT / "src/pilothouse_sim").rglob("*.py")]
+    wrong = re.compile(r"--pilothouse-cli [\"'$A-Z/]")
+    assert not [each.name for each in texts if wrong.search(each.read_text())]
+
+
 def test_no_page_installs_what_is_not_on_an_index():
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *ROOT.glob("examples/*/README.md")]
     assert not [page.name for page in pages if "pip install pilothouse" in page.read_text()]

@@ -182,7 +182,7 @@ class RealCLIMaker:
         cache = os.environ.get("PILOTHOUSE_CACHE")
         if not cache:
             pytest.skip(
-                "no real CLI: name one with --pilothouse-cli or CLAUDE_CODE_PATH, or set "
+                "no real CLI: name one with --pilothouse-cli=PATH or CLAUDE_CODE_PATH, or set "
                 f"PILOTHOUSE_CACHE to a folder into which CLI {version} may be downloaded"
             )
         from pilothouse_sim.real_cli import FetchError, fetch
@@ -242,7 +242,7 @@ class CassetteMaker:
         config = self._request.config
         asked = config.getoption("--pilothouse-record")
         test = self._request.node.nodeid
-        how = f"pytest --pilothouse-record --pilothouse-cli PATH-OF-CLAUDE '{test}'"
+        how = f"pytest --pilothouse-record --pilothouse-cli=PATH-OF-CLAUDE '{test}'"
         if not asked and os.environ.get("CI", "").lower() not in ("", "0", "false"):
             pytest.fail(
                 f"there is no cassette {file}, and CI does not record: run `{how}` on a machine "

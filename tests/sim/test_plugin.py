@@ -299,7 +299,7 @@ def test_it(real_cli):
 def test_without_a_real_cli_the_test_is_skipped_with_the_reason(run):
     result = run("def test_it(real_cli): real_cli('Ahoy.')", "-rs")
     result.assert_outcomes(skipped=1)
-    result.stdout.fnmatch_lines(["*no real CLI: name one with --pilothouse-cli*"])
+    result.stdout.fnmatch_lines(["*no real CLI: name one with --pilothouse-cli=PATH*"])
 
 
 def test_a_cli_that_cannot_be_fetched_is_a_reason_too(run, monkeypatch, tmp_path):
@@ -405,7 +405,9 @@ def test_ci_does_not_record(run, monkeypatch, pytester):
 def test_nothing_is_recorded_unless_a_cli_is_named(run, arguments):
     result = run(TALK, *arguments)
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*no CLI is named that could be recorded: run*--pilothouse-cli*"])
+    result.stdout.fnmatch_lines(
+        ["*no CLI is named that could be recorded: run*--pilothouse-cli=PATH*"]
+    )
 
 
 def test_a_test_that_fails_leaves_no_cassette(run, pytester):
