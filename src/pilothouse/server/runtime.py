@@ -30,6 +30,7 @@ __all__ = [
     "Running",
     "find",
     "forget",
+    "is_alive",
     "keep_private",
     "own_folders",
     "publish",
@@ -175,7 +176,7 @@ def find(folder: Path) -> Running | None:
     if not Lock(folder / LOCK_NAME).is_held():
         return None
     running = _read(folder / FILE_NAME)
-    return running if running is not None and _is_alive(running.pid) else None
+    return running if running is not None and is_alive(running.pid) else None
 
 
 def _read(path: Path) -> Running | None:
@@ -191,7 +192,7 @@ def _read(path: Path) -> Running | None:
         return None
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
     except ProcessLookupError:

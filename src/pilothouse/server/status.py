@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import http.client
 import os
+import select
 import signal
+import sys
 import time
 from contextlib import suppress
 from datetime import datetime
@@ -100,12 +102,29 @@ def _end(running: Running, settings: Settings) -> str:
         os.kill(running.pid, signal.SIGTERM)
     lock = runtime.Lock(settings.runtime_dir / runtime.LOCK_NAME)
     until = time.monotonic() + ENDS_WITHIN
-    while lock.is_held():
+    while lock.is_held() or not _has_ended(running.pid):
         if time.monotonic() > until:
             told = f"the server (pid {running.pid}) has not ended within {ENDS_WITHIN:g} s"
             raise ServerError(f"{told}; wait, or end it now: kill -9 {running.pid}")
         time.sleep(LOOK_AGAIN_AFTER)
     return f"the server at {running.address} has ended"
+
+
+def _has_ended(pid: int) -> bool:
+    """Whether the process is gone, also where nobody has reaped it yet.
+
+    It lets go of the lock some time before.
+    """
+    if sys.platform != "linux":
+        return not runtime.is_alive(pid)
+    try:
+        held = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        return bool(select.select([held], [], [], 0)[0])
+    finally:
+        os.close(held)
 
 
 # Questions to the server, without what a whole engine over HTTP would have to load.
