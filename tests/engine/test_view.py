@@ -180,13 +180,20 @@ def test_while_only_background_work_goes_on_the_session_is_done_but_not_idle() -
     assert Folding(view).feed(ended).subagents == []
 
 
+STOPPED_TOOL = "it was interrupted while a tool ran"
+
+
 @pytest.mark.parametrize(
     ("fields", "state", "reason"),
     [
         ({"is_error": True, "result": "overloaded"}, "error", "api_error: overloaded"),
         ({"subtype": "error_max_turns", "result": None}, "error", "error_max_turns"),
         ({"subtype": "error_max_budget_usd", "result": None}, "error", "error_max_budget_usd"),
-        ({"terminal_reason": "aborted_tools"}, "interrupted", "aborted_tools"),
+        (
+            {"terminal_reason": "aborted_tools"},
+            "interrupted",
+            "it was interrupted while a tool ran",
+        ),
     ],
 )
 def test_a_turn_that_went_wrong_says_why(fields: Any, state: str, reason: str) -> None:
@@ -357,6 +364,27 @@ def test_a_tool_that_was_said_no_to_is_denied_and_not_failed(closing: Entry, sta
     question = asks("a", tool_use_id="t")
     view = fold(*begun(), calls("t"), question, closing, gives("t", is_error=True))
     assert [run.state for run in view.recent_tools] == [state]
+
+
+def test_that_an_idle_cli_is_closed_does_not_make_a_session_newer() -> None:
+    rests = fold(*begun(), ends("p"))
+    before = rests.updated_at
+    assert Folding(rests).feed(CLOSED).updated_at == before
+    works = fold(*begun())
+    assert Folding(works).feed(CLOSED).updated_at > before
+    assert Folding(fold(*begun(), ends("p"))).feed(DIED).updated_at > before
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        ("aborted_streaming", "it was interrupted while it wrote"),
+        ("aborted_tools", STOPPED_TOOL),
+    ],
+)
+def test_an_interrupt_has_a_reason_in_words(told: str, reason: str) -> None:
+    view = fold(*begun(), ends("p", subtype="error_during_execution", terminal_reason=told))
+    assert (view.state, view.reason) == ("interrupted", reason)
 
 
 def test_a_question_that_expired_is_the_reason_until_the_next_message() -> None:

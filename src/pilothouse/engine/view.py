@@ -87,6 +87,12 @@ _NO: Final = (Deny, RejectPlan, RevisePlan, ClearContext)
 """Answers after which the tool does not run."""
 
 
+_WORDS: Final = {
+    "aborted_streaming": "it was interrupted while it wrote",
+    "aborted_tools": "it was interrupted while a tool ran",
+}
+"""The CLI's own words for an end, where they are no words for a person."""
+
 _TASKS: Final = frozenset(
     {
         BackgroundTasksChangedMessage,
@@ -229,9 +235,12 @@ class View(Facts):
 
     def apply_record(self, seq: int, at: int, record: AnyRecord) -> None:
         """Take in one of the engine's own records."""
-        self.last_seq = seq
-        self.updated_at = at
+        # That a CLI is closed which had nothing to do is no news of the session.
+        is_news = not (isinstance(record, CLIEnded) and record.orderly and self.idle)
+        before, self.last_seq, self.updated_at = self.updated_at, seq, at
         self._records[type(record)](self, record)
+        if not is_news:
+            self.updated_at = before
 
     # The machine
 
@@ -509,7 +518,8 @@ def _reason(turn: Turn) -> str | None:
     if turn.outcome == "finished":
         return None
     text = headline(turn.text) if turn.outcome == "failed" else ""
-    return f"{turn.reason}: {text}" if text else turn.reason
+    reason = _WORDS.get(turn.reason, turn.reason)
+    return f"{reason}: {text}" if text else reason
 
 
 def _end_of(record: CLIEnded) -> RestCause:
