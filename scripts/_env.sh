@@ -82,7 +82,7 @@ stamp_text() {
 install() {
   local code=0
   make_writable_places
-  echo "$SCRIPT: installing requirements/$1.txt into $(basename "$VENV")" >&2
+  echo "$SCRIPT: installing requirements/$1.txt into $(basename "$VENV"), once; this may take a minute" >&2
   "$PY" -m pip install --require-hashes -r "$ROOT/requirements/$1.txt" >"$LOG" 2>&1 || code=$?
   [ "$code" = 0 ] ||
     fail "could not install dependencies (pip exit $code; log in .cache/pip.log): check your network and run again"

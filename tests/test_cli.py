@@ -85,6 +85,27 @@ def test_the_doctor_looks_at_the_policy_as_a_server_does(
     assert "ok      policy: no rules: every question is asked" in capsys.readouterr().out
 
 
+def test_the_doctor_looks_at_all_that_a_server_needs_and_says_each_remedy_once(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr("pilothouse.client.locate.usual_places", lambda _: [])
+    monkeypatch.delenv("CLAUDE_CODE_PATH", raising=False)
+    assert main(["doctor"]) == 1
+    shown = capsys.readouterr().out
+    names = re.findall(r"(?m)^(?:ok|note|PROBLEM) +([a-z ]+):", shown)
+    assert names == ["python", "platform", "cli", "credential", *SERVED]
+    assert shown.count("npm install") == 1
+    assert "server: no server is running" in shown
+    assert "relays: 0 sessions behind them" in shown
+    (home / "config.toml").write_text("cli_path = '/gone/claude'\n")
+    assert main(["doctor", "--config", "config.toml"]) == 1
+    assert "cli: cli_path names /gone/claude, which does not exist" in capsys.readouterr().out
+
+
+SERVED = ("policy", "server", "relays", "disk")
+
+
 def test_the_version_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as left:
         main(["--version"])

@@ -236,7 +236,8 @@ def _doctor(chosen: argparse.Namespace) -> int:
     from pilothouse.client.doctor import examine
     from pilothouse.server.checkup import examine_server
 
-    findings = [*examine(), *examine_server(_load(chosen))]
+    settings = _load(chosen)
+    findings = [*examine(cli_path=settings.cli_path), *examine_server(settings)]
     for finding in findings:
         print(f"{MARKS[finding.state]}{finding.name}: {finding.text}")
         if finding.advice:
@@ -311,7 +312,8 @@ def _status(chosen: argparse.Namespace) -> int:
 def _stop(chosen: argparse.Namespace) -> int:
     from pilothouse.server.status import stop, stop_all
 
-    print((stop_all if chosen.all else stop)(_load(chosen)))
+    settings = _load(chosen)
+    print(stop_all(settings, _tell) if chosen.all else stop(settings))
     return 0
 
 

@@ -40,9 +40,11 @@ class Finding:
     advice: str = ""
 
 
-def examine(env: Mapping[str, str] | None = None) -> list[Finding]:
+def examine(
+    env: Mapping[str, str] | None = None, cli_path: str | Path | None = None
+) -> list[Finding]:
     """Look at everything; the order is the order in which to mend."""
-    return list(_examine(os.environ if env is None else env))
+    return list(_examine(os.environ if env is None else env, cli_path))
 
 
 def missing(env: Mapping[str, str], cli_path: str | Path | None = None) -> Finding | None:
@@ -51,10 +53,10 @@ def missing(env: Mapping[str, str], cli_path: str | Path | None = None) -> Findi
     return next((each for each in findings if each.state == "problem"), None)
 
 
-def _examine(env: Mapping[str, str]) -> Iterator[Finding]:
+def _examine(env: Mapping[str, str], cli_path: str | Path | None) -> Iterator[Finding]:
     yield _python()
     yield _platform()
-    cli = _cli(None, env)
+    cli = _cli(cli_path, env)
     yield cli
     if cli.state == "ok":
         yield from _version(Path(cli.text), env)
@@ -68,8 +70,9 @@ def _cli(given: str | Path | None, env: Mapping[str, str]) -> Finding:
     try:
         return Finding("cli", "ok", str(find_cli(given, env)))
     except CLINotFound as error:
+        # The error brings the same advice, for those who see nothing else.
         advice = "npm install -g @anthropic-ai/claude-code, or set CLAUDE_CODE_PATH"
-        return Finding("cli", "problem", str(error), advice)
+        return Finding("cli", "problem", str(error).partition(";")[0], advice)
 
 
 def _python() -> Finding:

@@ -8,6 +8,7 @@ import select
 import signal
 import sys
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from typing import Any, Final, NamedTuple
@@ -76,9 +77,14 @@ def stop(settings: Settings) -> str:
     return "; ".join(filter(None, [told, doubt, going_on(behind) if behind else ""]))
 
 
-def stop_all(settings: Settings) -> str:
-    """Have the server close every session in order, and end it and what relays there still are."""
+def stop_all(settings: Settings, tell: Callable[[str], None] = lambda _: None) -> str:
+    """Have the server close every session in order, and end it and what relays there still are.
+
+    `tell` gets what is done meanwhile: it may take a minute.
+    """
     running = runtime.find(settings.runtime_dir)
+    if behind := survivors.count(settings):
+        tell(f"closing {sessions(behind)}; a CLI at work may take up to a minute")
     closed, doubt = _close_sessions(running, settings) if running else (set[str](), "")
     told = _end(running, settings) if running else "no server is running"
     # Those of the simulator and of the real CLI have one server at a time, and it may not answer.
