@@ -252,6 +252,7 @@ def every_setting_given() -> dict[str, Any]:
         "simulate": "never",
         "mcp_answers": "person",
         "partials": False,
+        "log_format": "json",
         "controls": ["x", "y"],
         "allowed_env": ["A", "B_*"],
     }

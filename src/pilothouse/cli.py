@@ -260,7 +260,14 @@ def _serve(chosen: argparse.Namespace) -> int:
 
     settings = _load(chosen)
     try:
-        asyncio.run(serve(settings, env=os.environ, tell=_tell, idle_exit_s=chosen.idle_exit))
+        serving = serve(
+            settings,
+            env=os.environ,
+            tell=_tell,
+            idle_exit_s=chosen.idle_exit,
+            is_watched=sys.stdout is not None and sys.stdout.isatty(),
+        )
+        asyncio.run(serving)
     except AlreadyServed as error:
         return _complain(error, TAKEN)
     return 0

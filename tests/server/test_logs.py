@@ -60,6 +60,32 @@ def test_a_line_is_an_object_with_what_was_given_besides(log: Log) -> None:
     }
 
 
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stream", "shape", "is_text"),
+    [
+        (Terminal, "auto", True),
+        (Terminal, "json", False),
+        (io.StringIO, "auto", False),
+        (io.StringIO, "text", True),
+    ],
+)
+def test_a_person_at_a_terminal_reads_words(
+    log: Log, stream: type[io.StringIO], shape: str, is_text: bool
+) -> None:
+    written = stream()
+    set_up("info", Redaction(["a-secret-word"]), written, shape=shape)
+    logging.getLogger("x").warning("it says %s", "a-secret-word", extra={"port": 7})
+    line = written.getvalue()
+    assert "a-secret-word" not in line
+    assert line.startswith("{") is not is_text
+    assert line.endswith("WARNING it says [redacted] port=7\n") is is_text
+
+
 def test_a_warning_that_comes_again_and_again_is_written_once_and_counted(log: Log) -> None:
     for number in range(1000):
         log.logger.warning("no room for <socket fd=%d at 0x%x>", number, number)

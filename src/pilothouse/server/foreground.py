@@ -28,6 +28,7 @@ from .engines import open_with_doors
 from .listen_address import address_of, bind, check_exposure, hosts_of
 from .logs import LOG_NAME, Redaction, set_up
 from .mcp import McpOverHttp
+from .question_lines import tell_questions
 
 if TYPE_CHECKING:
     import uvicorn
@@ -54,23 +55,26 @@ async def serve(
     env: Mapping[str, str],
     tell: Tell,
     idle_exit_s: float | None = None,
+    is_watched: bool = False,
 ) -> None:
     """Serve until a signal comes, or until nobody has needed it for `idle_exit_s` seconds.
 
-    `tell` gets what a user is to know, line by line. What stands in the way is a `ServerError`.
+    `tell` gets what a user is to know, line by line; if it `is_watched`, also what sessions ask.
+    What stands in the way is a `ServerError`.
     """
     check_exposure(settings)
     state, folder = runtime.own_folders(settings)
     stopping = asyncio.Event()
     with _signals(stopping), _held_lock(folder):
         token = runtime.token(state)
-        set_up(settings.log_level, Redaction([token], env), file=state / LOG_NAME)
+        redaction = Redaction([token], env)
+        set_up(settings.log_level, redaction, file=state / LOG_NAME, shape=settings.log_format)
         with bind(settings.host, settings.port) as listener:
             import_app()
             choice = choose(settings, env)
             if choice.note:
                 tell(choice.note)
-            host = _Host(settings, folder, token, listener, tell)
+            host = _Host(settings, folder, token, listener, tell, is_watched=is_watched)
             async with open_with_doors(choice, host.dial) as (engine, doors):
                 failed = await host.serve(engine, doors, stopping, idle_exit_s)
             log.info("ended", extra={"left": engine.left})
@@ -130,13 +134,21 @@ class _Host:
     """Serves one engine on one socket."""
 
     def __init__(
-        self, settings: Settings, folder: Path, token: str, listener: socket, tell: Tell
+        self,
+        settings: Settings,
+        folder: Path,
+        token: str,
+        listener: socket,
+        tell: Tell,
+        *,
+        is_watched: bool,
     ) -> None:
         self._settings = settings
         self._folder = folder
         self._token = token
         self._listener = listener
         self._tell = tell
+        self._is_watched = is_watched
         self._address = address_of(listener, tls=settings.tls_cert is not None)
 
     @property
@@ -191,6 +203,8 @@ class _Host:
 
         async with asyncio.TaskGroup() as tasks:
             watching = [tasks.create_task(end()), tasks.create_task(end_when_broken())]
+            if self._is_watched:
+                watching.append(tasks.create_task(tell_questions(engine, self._tell)))
             if idle_exit_s:
                 watching.append(tasks.create_task(end_when_idle(idle_exit_s)))
             tasks.create_task(mcp.run())

@@ -1,4 +1,5 @@
-"""What the server says of itself on stderr: one JSON object a line, with secrets taken out.
+"""What the server says of itself on stderr, with secrets taken out: one JSON object a line, or
+text for a person at a terminal.
 
 A warning that comes again and again is written once and then counted: what anybody can cause is to
 fill no disk. Where stderr is the log file of a server in the background, that is set aside when it
@@ -19,7 +20,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TextIO, cast
 
-__all__ = ["LOG_NAME", "Lines", "Output", "Redaction", "open_log", "set_up"]
+__all__ = ["LOG_NAME", "Lines", "Output", "Redaction", "Words", "open_log", "set_up"]
 
 STDOUT, STDERR = 1, 2
 REDACTED: Final = "[redacted]"
@@ -104,6 +105,26 @@ class Lines(logging.Formatter):
         if record.exc_info:
             told["error"] = self._redaction.text(self.formatException(record.exc_info))
         return json.dumps(told, ensure_ascii=False)
+
+
+class Words(logging.Formatter):
+    """A record as a line for a person at a terminal."""
+
+    def __init__(self, redaction: Redaction) -> None:
+        super().__init__()
+        self._redaction = redaction
+
+    def format(self, record: logging.LogRecord) -> str:
+        given = {name: value for name, value in vars(record).items() if name not in PLAIN}
+        told = [
+            datetime.fromtimestamp(record.created).astimezone().strftime("%H:%M:%S"),
+            *([record.levelname] if record.levelno >= logging.WARNING else []),
+            self._redaction.text(record.getMessage()),
+            *(f"{name}={self._redaction.value(value, name)}" for name, value in given.items()),
+        ]
+        if record.exc_info:
+            told.append(f"\n{self._redaction.text(self.formatException(record.exc_info))}")
+        return " ".join(told)
 
 
 class Repeats:
@@ -225,14 +246,21 @@ class Output(logging.StreamHandler[TextIO]):
 
 
 def set_up(
-    level: str, redaction: Redaction, stream: TextIO | None = None, *, file: Path | None = None
+    level: str,
+    redaction: Redaction,
+    stream: TextIO | None = None,
+    *,
+    file: Path | None = None,
+    shape: str = "json",
 ) -> logging.Handler:
     """Let every logger of the process write lines to the stream; stderr if none is given.
 
-    If stderr is `file`, its length is seen to.
+    If stderr is `file`, its length is seen to. `shape` is as the setting `log_format`.
     """
-    handler = Output(sys.stderr if stream is None else stream, file)
-    handler.setFormatter(Lines(redaction))
+    stream = sys.stderr if stream is None else stream
+    handler = Output(stream, file)
+    is_text = shape == "text" or (shape == "auto" and stream.isatty())
+    handler.setFormatter(Words(redaction) if is_text else Lines(redaction))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())

@@ -21,6 +21,7 @@ CONFIG_VARIABLE: Final = "PILOTHOUSE_CONFIG"
 
 Simulate = Literal["auto", "always", "never"]
 McpAnswers = Literal["anyone", "person"]
+LogFormat = Literal["auto", "json", "text"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
@@ -31,6 +32,7 @@ class Settings(Struct, frozen=True, kw_only=True):
     permission_timeout_ms: int
     max_sessions: int
     log_level: LogLevel
+    log_format: LogFormat
     event_buffer_size: int
     host: str
     port: int

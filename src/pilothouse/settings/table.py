@@ -70,6 +70,14 @@ TABLE: Final[tuple[Setting, ...]] = (
         "The least that is logged, on stderr.",
     ),
     Setting(
+        "log_format",
+        "PILOTHOUSE_LOG_FORMAT",
+        one_of("auto", "json", "text"),
+        "auto",
+        "How it is logged: one JSON object a line, or plain text; `auto` is text where stderr is a "
+        "terminal, and JSON elsewhere.",
+    ),
+    Setting(
         "event_buffer_size",
         "EVENT_BUFFER_SIZE",
         whole(1),
