@@ -123,6 +123,38 @@ def test_without_a_command_it_says_which_there_are(capsys: pytest.CaptureFixture
     assert listed in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("words", "usage", "meant"),
+    [
+        (["stat"], "usage: pilothouse [-h]", "is status meant?"),
+        (["serve", "--simulat=always2"], "usage: pilothouse serve", ""),
+        (["serve", "--sim-ulate", "always"], "usage: pilothouse serve", "is --simulate meant?"),
+        (["journal", "exprt", "x"], "usage: pilothouse journal", "is export meant?"),
+        (["policy", "check", "--simlated"], "usage: pilothouse policy check", "--simulated meant?"),
+        (["runners", "add", "x", "--tokenfile"], "usage: pilothouse runners add", "--token-file"),
+    ],
+)
+def test_a_mistyped_word_is_told_with_the_one_that_was_meant(
+    words: list[str], usage: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as left:
+        main(words)
+    told = capsys.readouterr().err
+    assert left.value.code == 2
+    assert told.startswith(usage)
+    assert meant in told
+
+
+def test_a_journal_of_the_simulator_alone_is_pointed_at(
+    state: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (state / "simulated").mkdir(mode=0o700)
+    (state / "simulated/journal.db").touch(0o600)
+    for words in (["export", "-"], ["backup", "copy.db"]):
+        assert main(["journal", *words]) == 1
+        assert "add --simulated" in capsys.readouterr().err
+
+
 def test_record_says_what_it_needs() -> None:
     command = [sys.executable, "-m", "pilothouse", "record"]
     recorder = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -35,7 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _record(words[1:])
         if words and words[0] in PROGRAMS:
             return int(import_module(PROGRAMS[words[0]]).main(words[1:]))
-        chosen = _parser().parse_args(words)
+        chosen, rest = _parser().parse_known_args(words)
+        if rest:
+            chosen.used.error(f"unrecognized arguments: {' '.join(rest)}")
         return int(chosen.command(chosen))
     except PilothouseError as error:
         return _complain(error, 1)
@@ -73,8 +76,34 @@ def _complain(error: PilothouseError, code: int) -> int:
 # The words there are
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says which word was perhaps meant, beside the usage of the command that was typed."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        # Of nested commands the innermost is the one that sets it last.
+        self.set_defaults(used=self)
+
+    def error(self, message: str) -> NoReturn:
+        super().error(f"{message}{self._perhaps(message)}")
+
+    def _perhaps(self, message: str) -> str:
+        import difflib  # only a mistake needs it
+
+        choice = re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message)
+        unknown = re.match(r"unrecognized arguments: (-[^\s=]+)", message)
+        if choice:
+            typed, known = choice[1], [each.strip(" '") for each in choice[2].split(",")]
+        elif unknown:
+            typed, known = unknown[1], [*self._option_string_actions]
+        else:
+            return ""
+        close = difflib.get_close_matches(typed, known, n=1)
+        return f"; is {close[0]} meant?" if close else ""
+
+
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="pilothouse", description="Steer Claude Code sessions.")
+    parser = _Parser(prog="pilothouse", description="Steer Claude Code sessions.")
     parser.add_argument("--version", action="version", version=f"pilothouse {__version__}")
     commands = parser.add_subparsers(required=True)
     demo = commands.add_parser("demo", help="show one turn of the simulator; spends nothing")

@@ -150,6 +150,9 @@ class Control:
             return None, f"refused what the server sent: {error}"
         except TimeoutError:
             return None, "the server does not answer"
+        except ssl.SSLError as error:
+            told = "; if the server has no certificate, use ws://" if _is_plain(error) else ""
+            return None, f"cannot connect: {error}{told}"
         except (OSError, WebSocketException, UnicodeError) as error:
             return None, f"cannot connect: {error}"
         return None, "the connection ended"
@@ -208,6 +211,11 @@ class Control:
     def _prove_steady(self) -> None:
         self._failures = 0
         self._replaced = 0
+
+
+def _is_plain(error: ssl.SSLError) -> bool:
+    """Whether what answered speaks no TLS at all."""
+    return error.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 
 
 async def _send(connection: ClientConnection, outbox: asyncio.Queue[FromRunner]) -> None:

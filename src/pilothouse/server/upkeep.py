@@ -36,6 +36,8 @@ def backup(settings: Settings, file: Path, *, simulated: bool) -> str:
     if not target.parent.is_dir():
         raise JournalError(f"there is no folder {target.parent}; make it, or choose another")
 
+    _check_there(settings, simulated=simulated)
+
     async def copy() -> None:
         async with _reading(journal_path(settings, simulated=simulated)) as journal:
             await journal.backup(target)
@@ -47,16 +49,30 @@ def backup(settings: Settings, file: Path, *, simulated: bool) -> str:
 def export(settings: Settings, file: Path, *, session_id: str | None, simulated: bool) -> str:
     """Write entries as lines of JSON into a new file, or to stdout; what to tell the user."""
 
+    _check_there(settings, simulated=simulated)
+
     async def write() -> int:
         async with _reading(journal_path(settings, simulated=simulated)) as journal:
             if session_id is not None and not await _has(journal, session_id):
-                raise JournalError(
-                    f"the journal has no session {session_id}; list them: GET /api/sessions"
-                )
+                told = f"the journal has no session {session_id}; list them: GET /api/sessions"
+                raise JournalError(f"{told}{_simulated_too(settings, simulated=simulated)}")
             with _output(file) as output:
                 return await export_entries(journal, output.write, session_id=session_id)
 
     return f"{file}: {asyncio.run(write())} events"
+
+
+def _check_there(settings: Settings, *, simulated: bool) -> None:
+    path = journal_path(settings, simulated=simulated)
+    if not _exists(path) and (instead := _simulated_too(settings, simulated=simulated)):
+        raise JournalError(f"there is no journal {path} yet{instead}")
+
+
+def _simulated_too(settings: Settings, *, simulated: bool) -> str:
+    """What to do where only the simulator's journal may have it."""
+    if simulated or not _exists(journal_path(settings, simulated=True)):
+        return ""
+    return "; sessions of the simulator have a journal of their own: add --simulated"
 
 
 class _Told(StoredJournal):

@@ -197,7 +197,7 @@ class Entrance:
             401,
             "no-token" if given is None else "wrong-token",
             "this server wants its token" if given is None else "this is not the server's token",
-            advice="send `Authorization: Bearer <token>`; `pilothouse serve` says where it is kept",
+            advice="send `Authorization: Bearer <token>`; the file `token` in state_dir has it",
             headers={"www-authenticate": 'Bearer realm="pilothouse"'},
         )
 

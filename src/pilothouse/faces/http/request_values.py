@@ -72,7 +72,7 @@ def read_body(scope: Scope, content: bytes, kind: Any) -> Any:
             422, "invalid", f"the body has {error}", advice="send less, or send it as text"
         ) from None
     except msgspec.ValidationError as error:
-        _refuse("the body", [wrong_in(error)])
+        _refuse("the body", [wrong_in(error, kind)])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Unacceptable(
             400, "malformed", f"the body is no JSON: {error}", advice="send JSON in UTF-8"
@@ -92,17 +92,30 @@ def to_type(value: Any, kind: Any, where: str, *, strict: bool = True) -> Any:
     try:
         return msgspec.convert(value, kind, strict=strict)
     except msgspec.ValidationError as error:
-        _refuse(where, [wrong_in(error)])
+        _refuse(where, [wrong_in(error, kind)])
 
 
-def wrong_in(error: msgspec.ValidationError) -> Wrong:
+def wrong_in(error: msgspec.ValidationError, kind: Any = None) -> Wrong:
     """Which member a validation error is about: `options.mode`, `answers[...]`, or none."""
     found = _at.match(str(error))
     what, where = (found["what"], found["where"] or "$") if found else (str(error), "$")
     member = where.removeprefix("$").removeprefix(".")
     if named := _named.search(what):
         member = f"{member}.{named['name']}" if member else named["name"]
-    return Wrong(member, what)
+    return Wrong(member, f"{what}{_hint(member, what, kind)}")
+
+
+def _hint(member: str, what: str, kind: Any) -> str:
+    """What was perhaps meant, where a member is in the wrong place or of the wrong shape."""
+    if member == "answers" and "Expected `object`" in what:
+        return "; give the text of each question and the label that is chosen for it"
+    if "unknown field" not in what or not isinstance(kind, type):
+        return ""
+    members = msgspec.structs.fields(kind) if issubclass(kind, msgspec.Struct) else ()
+    for each in members:
+        if member in getattr(each.type, "__struct_fields__", ()):
+            return f"; is `{each.encode_name}.{member}` meant?"
+    return ""
 
 
 def _refuse(where: str, wrong: list[Wrong]) -> NoReturn:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import shutil
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -72,10 +71,10 @@ def command_of(*arguments: str) -> list[str]:
     if started.name == NAME and started.is_file():
         return [str(started.absolute()), *arguments]
     installed = Path(sys.executable).with_name(NAME)
-    found = str(installed) if installed.is_file() else shutil.which(NAME)
-    if found is not None:
-        return [str(Path(found).absolute()), *arguments]
-    # A client starts it anywhere: nothing there may pass for this package.
+    if installed.is_file():
+        return [str(installed.absolute()), *arguments]
+    # Not one that is on PATH, which may be another installation. And a client starts it anywhere:
+    # nothing there may pass for this package.
     return [sys.executable, "-P", "-m", "pilothouse", *arguments]
 
 
