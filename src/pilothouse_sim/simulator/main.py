@@ -1,8 +1,9 @@
 """`pilothouse-sim`: a `claude` that needs no model, no key and no network.
 
 It plays the scenario file that PILOTHOUSE_SCENARIO names, or else a scene of its own that it picks
-by words in the prompt; with `--cassette FILE` or PILOTHOUSE_CASSETTE it replays a recording. Only
-what a run needs is imported: this process is started by the hundred.
+by words in the prompt; with `--cassette FILE` or PILOTHOUSE_CASSETTE it replays a recording.
+`pilothouse-sim model --scenario FILE` serves a scenario to a real CLI instead. Only what a run
+needs is imported: this process is started by the hundred.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ __all__ = ["main"]
 def main(argv: list[str] | None = None) -> int:
     """Run the simulator with this command line, or with the process's own."""
     words = sys.argv[1:] if argv is None else argv
+    # By itself the word is a prompt, as any other.
+    if len(words) > 1 and words[0] == "model":
+        return _serve_model(words[1:])
     # Nothing that is made while starting is garbage: looking for some costs a tenth of the start.
     gc.disable()
     if argv is None:
@@ -44,6 +48,12 @@ def main(argv: list[str] | None = None) -> int:
         return _simulate(launch)
     except BadFlag as error:
         return _fail(str(error))
+
+
+def _serve_model(words: list[str]) -> int:
+    from pilothouse_sim.model_command import main as serve
+
+    return serve(words)
 
 
 def _show_version() -> int:
