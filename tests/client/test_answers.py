@@ -54,6 +54,7 @@ RULE = {
     "destination": "localSettings",
 }
 ACCEPT_EDITS = {"type": "setMode", "mode": "acceptEdits", "destination": "session"}
+OUTSIDE = {"type": "addDirectories", "directories": ["/elsewhere"], "destination": "session"}
 
 
 def asked(tool: str, given: dict[str, Any], **fields: Any) -> PermissionRequest:
@@ -119,6 +120,17 @@ def test_a_remembered_command_without_a_suggestion_is_a_rule_for_that_command() 
 def test_a_remembered_edit_is_the_mode_the_cli_suggests() -> None:
     request = asked("Write", {"file_path": "/x"}, permission_suggestions=[ACCEPT_EDITS])
     assert settled(request, Allow(always=True))["updatedPermissions"] == [ACCEPT_EDITS]
+
+
+def test_a_remembered_edit_elsewhere_takes_the_mode_and_the_directory_together() -> None:
+    both = [ACCEPT_EDITS, OUTSIDE]
+    request = asked("Write", {"file_path": "/elsewhere/x"}, permission_suggestions=both)
+    assert settled(request, Allow(always=True))["updatedPermissions"] == both
+
+
+def test_a_remembered_edit_elsewhere_takes_the_directory_where_edits_are_accepted() -> None:
+    request = asked("Write", {"file_path": "/elsewhere/x"}, permission_suggestions=[OUTSIDE])
+    assert settled(request, Allow(always=True))["updatedPermissions"] == [OUTSIDE]
 
 
 def test_a_remembered_tool_without_anything_is_a_rule_for_the_tool() -> None:
@@ -239,15 +251,31 @@ def test_set_mode_is_an_update_like_any_other() -> None:
         ("WebFetch", {"url": "https://example.org"}),
     ],
 )
-def test_what_no_rule_can_mean_alone_is_not_remembered_as_one(
+def test_what_no_rule_can_mean_alone_cannot_be_allowed_for_good(
     tool: str, given: dict[str, Any]
 ) -> None:
-    assert "updatedPermissions" not in settled(asked(tool, given), Allow(always=True))
+    with pytest.raises(TypeError, match="nothing can be remembered"):
+        settle(asked(tool, given), Allow(always=True))
+    assert "updatedPermissions" not in settled(asked(tool, given), Allow())
 
 
 def test_a_cli_that_wants_no_rule_gets_none() -> None:
     request = asked("Bash", {"command": "ls"}, suppress_always_allow_rule=True)
-    assert "updatedPermissions" not in settled(request, Allow(always=True))
+    with pytest.raises(TypeError, match="nothing can be remembered"):
+        settle(request, Allow(always=True))
+
+
+def test_a_mode_or_a_directory_is_remembered_in_no_settings_file() -> None:
+    both = [ACCEPT_EDITS, OUTSIDE]
+    request = asked("Write", {"file_path": "/elsewhere/x"}, permission_suggestions=both)
+    with pytest.raises(TypeError, match="nothing can be remembered"):
+        settle(request, Allow(always="userSettings"))
+
+
+def test_a_call_that_is_remembered_here_needs_no_rule() -> None:
+    request = asked("Bash", {"command": "rm -rf build/*"})
+    old = replace(request, features=Features(version=(2, 1, 37)))
+    assert settle(old, Allow(always=True)).is_for_good
 
 
 def test_the_same_call_is_remembered_whatever_its_description() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from pilothouse.api.answers import Allow
@@ -39,3 +41,32 @@ async def test_a_rule_that_was_kept_survives_a_restart_of_the_engine(house: Open
     await it.say(session_id, "again")
     status = await it.when(session_id, lambda status: status.turns == 2 or bool(status.questions))
     assert (status.result, status.questions) == ("Made again.", [])
+
+
+def writing(*paths: Path) -> list[object]:
+    """Replies that write to these, one turn each."""
+    calls = [reply(tool("Write", file_path=str(path), content="noted")) for path in paths]
+    return [each for call in calls for each in (call, "Noted.")]
+
+
+async def test_a_directory_that_is_always_allowed_is_not_asked_about_again(
+    house: OpenEngine, tmp_path: Path
+) -> None:
+    # Row 1 of the documents' audit: the mode alone does not open a directory.
+    dock = tmp_path / "dock"
+    dock.mkdir()
+    notes = [dock / name for name in ("one", "two", "three")]
+    it = await house(*writing(*notes))
+    session_id = await it.start()
+    question = await it.asked(session_id)
+    assert str(dock) in next(way.label for way in question.ways if way.id == "always_session")
+    await it.engine.answer(question.id, Allow(always=True))
+    await it.until(session_id, "done")
+    await it.say(session_id, "again")
+    status = await it.when(session_id, lambda status: status.turns == 2 or bool(status.questions))
+    assert status.questions == []
+    await it.engine.stop(session_id)
+    await it.say(session_id, "and with another CLI")
+    status = await it.when(session_id, lambda status: status.turns == 3 or bool(status.questions))
+    assert status.questions == []
+    assert [note.read_text() for note in notes] == ["noted"] * 3

@@ -134,6 +134,39 @@ async def test_what_is_remembered_is_not_asked_again_and_leaves_no_trace_on_disk
     assert not project_record(it).get("allowedTools")
 
 
+@pytest.mark.versions(NEWEST, "2.1.119", "2.1.37")
+async def test_a_file_elsewhere_that_is_remembered_opens_its_directory(
+    desk: OpenDesk, tmp_path: Path
+) -> None:
+    # B41
+    dock = tmp_path / "dock"
+    dock.mkdir()
+    writes = [call("Write", file_path=str(dock / name), content="noted") for name in "ab"]
+    it = await desk(*(reply(write) for write in writes), reply("Both."))
+    handler = Handler(Allow(always=True), Deny("Not that one."))
+    client = await it.client(on_permission=handler)
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("note it")
+    assert [request.input["file_path"] for request in handler.requests] == [str(dock / "a")]
+    assert (dock / "b").read_text() == "noted"
+    assert settings_files(it) == {}
+
+
+async def test_a_command_elsewhere_that_is_remembered_opens_its_directory(
+    desk: OpenDesk, tmp_path: Path
+) -> None:
+    # B41
+    dock = tmp_path / "dock"
+    dock.mkdir()
+    touch = bash(f"touch {dock}/made")
+    it = await desk(reply(touch), reply(touch), reply("Both."))
+    handler = Handler(Allow(always=True), Deny("Not again."))
+    client = await it.client(on_permission=handler)
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("make it")
+    assert len(handler.requests) == 1
+
+
 async def test_a_command_allowed_with_changes_is_remembered_as_changed(desk: OpenDesk) -> None:
     it = await desk(reply(TOUCH), reply(bash("touch edited")), reply(TOUCH), reply("Both."))
     edited = Allow(input={"command": "touch edited"}, always=True)

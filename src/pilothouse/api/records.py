@@ -213,6 +213,8 @@ class RulesKept(Record, frozen=True, tag="rules.kept"):
 
     rules: list[str]
     """As the CLI's settings have them: `Bash(make test)`."""
+    directories: list[str] = field(default_factory=list[str])
+    """Where it may work beside its own directory."""
 
 
 class LinesLost(Record, frozen=True, tag="lines.lost"):

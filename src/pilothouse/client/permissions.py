@@ -23,6 +23,7 @@ from pilothouse.api.answers import (
     Skip,
 )
 from pilothouse.protocol import (
+    AddDirectories,
     AddRules,
     CanUseTool,
     PermissionAllow,
@@ -49,6 +50,8 @@ __all__ = [
     "ToolRequest",
     "WithUpdates",
     "as_request",
+    "own_rules",
+    "remembered",
     "settle",
 ]
 
@@ -198,6 +201,19 @@ class Settled(Struct, frozen=True):
             for rule in update.rules
         ]
 
+    @property
+    def session_directories(self) -> list[str]:
+        """The directories it opens for the rest of the session."""
+        result = self.result
+        if not isinstance(result, PermissionAllow) or not result.updated_permissions:
+            return []
+        return [
+            directory
+            for update in result.updated_permissions
+            if isinstance(update, AddDirectories) and update.destination == "session"
+            for directory in update.directories
+        ]
+
 
 def _rule_text(rule: PermissionRule) -> str:
     return f"{rule.tool_name}({rule.rule_content})" if rule.rule_content else rule.tool_name
@@ -224,7 +240,8 @@ def settle(request: PermissionRequest, answer: HandlerAnswer) -> Settled:
 
     The whole input is always echoed: older CLIs refuse an `allow` without it, and newer ones a
     question without its `questions`. A denial always has a message for the same reason.
-    An answer that does not belong to the request raises TypeError: it must not become a yes.
+    An answer that does not belong to the request raises TypeError: it must not become a yes. So
+    does an `always` that nothing can be remembered for: it must not become a single yes.
     """
     if type(answer) is Allow and answer.always is False:
         # By far the most frequent answer, and one to any request.
@@ -312,27 +329,56 @@ def _approve(
 
 
 def _remembered(request: PermissionRequest, answer: Allow) -> list[PermissionUpdate]:
-    """What keeps the CLI from asking this again, and no more.
-
-    Its suggestions are alternatives, the widest of them among them: a Bash command may come with
-    its own rule and with a switch to acceptEdits.
-    """
-    if answer.always is False or request.request.suppress_always_allow_rule:
+    if answer.always is False:
         return []
     destination = "session" if answer.always is True else answer.always
-    if answer.input not in (None, request.input):
+    updates = remembered(request, destination, edited=answer.input)
+    if not updates and not _is_remembered_here(request):
+        raise TypeError(
+            f"nothing can be remembered for this call of {request.tool_name}, "
+            "so it cannot be allowed for good; allow it once"
+        )
+    return updates
+
+
+def _is_remembered_here(request: PermissionRequest) -> bool:
+    """Whether `Remembered` does it, whatever the CLI keeps."""
+    is_kept = request.features.forgets_rules and request.tool_name == "Bash"
+    return is_kept and not request.request.suppress_always_allow_rule
+
+
+def remembered(
+    request: PermissionRequest,
+    destination: PermissionDestination = "session",
+    *,
+    edited: JsonObject | None = None,
+) -> list[PermissionUpdate]:
+    """What keeps the CLI from asking this again, and no more; empty if nothing does.
+
+    A suggested rule is enough, with the directories that it needs: the mode beside it is an
+    alternative, and the widest. Where no rule is suggested, the mode and the directories belong
+    together: in acceptEdits a file outside of them is still asked about.
+    """
+    if request.request.suppress_always_allow_rule:
+        return []
+    if edited not in (None, request.input):
         # The suggestions are about the input as it was, which has not been allowed.
-        return _own_rules(request.tool_name, answer.input or {}, destination)
-    rules = [u for u in request.suggestions if isinstance(u, AddRules) and u.behavior == "allow"]
-    modes = [u for u in request.suggestions if isinstance(u, SetMode)]
+        return own_rules(request.tool_name, edited or {}, destination)
+    suggested = request.suggestions
+    rules = [u for u in suggested if isinstance(u, AddRules) and u.behavior == "allow"]
+    folders = [u for u in suggested if isinstance(u, AddDirectories)]
     if rules:
-        return [msgspec.structs.replace(rule, destination=destination) for rule in rules]
-    if modes and "command" not in request.input:
-        return [msgspec.structs.replace(modes[0], destination="session")]
-    return _own_rules(request.tool_name, request.input, destination)
+        return [msgspec.structs.replace(u, destination=destination) for u in (*rules, *folders)]
+    modes = [u for u in suggested if isinstance(u, SetMode)][:1]
+    if "command" in request.input or not (modes or folders):
+        return own_rules(request.tool_name, request.input, destination)
+    if destination not in ("session", "cliArg"):
+        # In a settings file the mode would be every session's, and without it they are no use.
+        return []
+    return [msgspec.structs.replace(u, destination=destination) for u in (*modes, *folders)]
 
 
-def _own_rules(
+def own_rules(
     tool_name: str, given: JsonObject, destination: PermissionDestination
 ) -> list[PermissionUpdate]:
     """Without a suggestion of the CLI's: this very command, or a tool of an MCP server.

@@ -76,8 +76,9 @@ class AskHandler:
         `cwd` and `label` are those of a CLI that is not the engine's.
         """
         answer = settled(request, await self._ask(request, cwd, label))
-        if rules := answer.session_rules:
-            self._recorder.write(self._view, RulesKept(rules=rules))
+        rules, folders = answer.session_rules, answer.session_directories
+        if rules or folders:
+            self._recorder.write(self._view, RulesKept(rules=rules, directories=folders))
         return answer
 
     async def elicitation(self, request: ElicitationRequest) -> ElicitationAnswer:

@@ -294,6 +294,7 @@ class CLILifecycle:
             cwd=view.scratch or view.cwd,
             mode=self.next_mode(),
             rules=view.rules,
+            directories=view.directories,
             allow_bypass=services.gate.allowed,
             allowed_env=services.settings.allowed_env,
         )

@@ -178,6 +178,7 @@ def asked_options(
     cwd: str,
     mode: PermissionMode | None,
     rules: Sequence[str] = (),
+    directories: Sequence[str] = (),
     allow_bypass: bool,
     allowed_env: Sequence[str] = (),
 ) -> Options:
@@ -199,7 +200,7 @@ def asked_options(
         "agents": wanted.agents,
         "mcp_servers": wanted.mcp_servers,
         "strict_mcp_config": wanted.strict_mcp_config,
-        "settings": _settings(wanted.settings, rules, allow_bypass=allow_bypass),
+        "settings": _settings(wanted.settings, rules, directories, allow_bypass=allow_bypass),
         "setting_sources": wanted.setting_sources,
         "json_schema": wanted.json_schema,
         "extra_args": wanted.flags,
@@ -216,7 +217,11 @@ def asked_options(
 
 
 def _settings(
-    wanted: JsonObject | None, rules: Sequence[str], *, allow_bypass: bool
+    wanted: JsonObject | None,
+    rules: Sequence[str],
+    directories: Sequence[str],
+    *,
+    allow_bypass: bool,
 ) -> JsonObject | None:
     """The caller's settings, what was allowed for the session, and the gate.
 
@@ -224,9 +229,10 @@ def _settings(
     """
     settings = dict(wanted or {})
     permissions = dict(as_object(settings.get("permissions")))
-    if rules:
-        given: Any = permissions.get("allow")
-        permissions["allow"] = [*(given if isinstance(given, list) else ()), *rules]
+    for name, kept in {"allow": rules, "additionalDirectories": directories}.items():
+        if kept:
+            given: Any = permissions.get(name)
+            permissions[name] = [*(given if isinstance(given, list) else ()), *kept]
     if not allow_bypass:
         permissions["disableBypassPermissionsMode"] = "disable"
     if permissions:

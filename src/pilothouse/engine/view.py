@@ -394,6 +394,7 @@ class View(Facts):
 
     def _rules_kept(self, record: RulesKept) -> None:
         self.rules += [rule for rule in record.rules if rule not in self.rules]
+        self.directories += [each for each in record.directories if each not in self.directories]
 
     # Turns
 

@@ -125,9 +125,27 @@ def test_an_edited_input_is_not_empty() -> None:
     check(posed(tool_request("EnterPlanMode", {})), Allow(input={}), bypass_allowed=False)
 
 
-def test_always_is_taken_also_where_it_is_not_offered() -> None:
-    question = posed(bash(suppress_always_allow_rule=True))
-    check(question, Allow(always="userSettings"), bypass_allowed=False)
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        (posed(bash(suppress_always_allow_rule=True)), Allow(always="userSettings")),
+        (posed(tool_request("Write", {"file_path": "a"})), Allow(always=True)),
+        (posed(tool_request("Bash", {"command": "rm *"})), Allow(always="cliArg")),
+        (posed(bash()), Allow(always=True, input={"command": "rm *"})),
+        (posed(plan_request()), Allow(always=True)),
+    ],
+)
+def test_always_is_refused_where_nothing_can_be_remembered(
+    question: Question, answer: Allow
+) -> None:
+    assert "nothing can be remembered" in refusal(question, answer)
+
+
+@pytest.mark.parametrize("always", [True, "session", "cliArg", "userSettings"])
+def test_always_is_taken_where_it_is_offered(always: Any) -> None:
+    check(posed(bash()), Allow(always=always), bypass_allowed=False)
+    edited = Allow(always=always, input={"command": "make lint"})
+    check(posed(bash()), edited, bypass_allowed=False)
 
 
 @pytest.mark.parametrize(

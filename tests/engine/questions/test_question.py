@@ -251,6 +251,18 @@ def test_where_only_the_mode_would_change_no_file_is_offered() -> None:
     }
 
 
+def test_always_names_the_directory_that_it_opens() -> None:
+    folder = {"type": "addDirectories", "directories": ["/srv/dock"], "destination": "session"}
+    path = {"file_path": "/srv/dock/a"}
+    write = tool_request("Write", path, permission_suggestions=[MODE, folder])
+    assert labels(write) == {
+        "always_session": (
+            "Always allow in this session: by changing to the mode acceptEdits"
+            " and by working in /srv/dock"
+        )
+    }
+
+
 def test_always_is_not_offered_where_the_cli_keeps_no_rule() -> None:
     assert labels(bash(permission_suggestions=[RULE], suppress_always_allow_rule=True)) == {}
     assert labels(tool_request("Bash", {"command": "rm *"})) == {}

@@ -81,11 +81,6 @@ PROMPT_RULE = {
             },
         ),
         (
-            bash(permission_suggestions=[RULE], suppress_always_allow_rule=True),
-            Allow(always=True),
-            {"updatedInput": {"command": "make test"}},
-        ),
-        (
             PROMPTED,
             ApprovePlan(mode="acceptEdits"),
             {"updatedInput": PROMPTED.input, "updatedPermissions": [PROMPT_RULE, MODE]},

@@ -20,6 +20,7 @@ from pilothouse.api.answers import (
     Skip,
 )
 from pilothouse.api.questions import Posed, Question, Way
+from pilothouse.client.permissions import own_rules
 from pilothouse.engine.gate import OperatorGate
 from pilothouse.errors import AnswerRefused
 from pilothouse.protocol.wire import JsonObject, encode_json
@@ -104,8 +105,8 @@ def _wrong(question: Question, answer: Answer) -> list[str]:
             return ["the plan of a CLI that is not the engine's cannot be edited; have it revised"]
         case RevisePlan(images=[_, *_]) if question.foreign:
             return ["images cannot be sent to a CLI that is not the engine's"]
-        case Allow(input=given):
-            return _wrong_input(question, given)
+        case Allow():
+            return [*_wrong_input(question, answer.input), *_wrong_always(question, answer)]
         case Choose():
             return _wrong_choice(question, answer)
         case Fill(content=content):
@@ -124,6 +125,19 @@ def _wrong_input(question: Question, given: JsonObject | None) -> list[str]:
     if question.kind == "plan":
         return ["a plan is edited with approve_plan and its `plan`"]
     return ["the edited input is empty"] if question.input and not given else []
+
+
+def _wrong_always(question: Question, answer: Allow) -> list[str]:
+    """Refuse to allow for good what nothing can be remembered for: it would be a single yes."""
+    if answer.always is False:
+        return []
+    wanted = "session" if answer.always in (True, "cliArg") else answer.always
+    if f"always_{wanted}" not in {way.id for way in question.ways}:
+        return ["nothing can be remembered for it there; allow it once"]
+    edited, name = answer.input, question.tool_name or ""
+    if edited not in (None, question.input) and not own_rules(name, edited or {}, wanted):
+        return ["nothing can be remembered for the edited input; allow it once"]
+    return []
 
 
 def _wrong_form(question: Question, content: JsonObject) -> list[str]:

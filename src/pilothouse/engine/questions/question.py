@@ -9,7 +9,7 @@ from uuid import NAMESPACE_OID, UUID, uuid5
 
 import msgspec
 
-from pilothouse.api.answers import Allow, Answer
+from pilothouse.api.answers import Answer
 from pilothouse.api.questions import Option, Posed, Question, Way
 from pilothouse.api.records import QuestionClosed, QuestionDecided
 from pilothouse.client import permissions as client
@@ -19,11 +19,11 @@ from pilothouse.client.permissions import (
     PlanRequest,
     QuestionOption,
     QuestionRequest,
-    settle,
+    remembered,
 )
 from pilothouse.protocol import (
+    AddDirectories,
     AddRules,
-    PermissionAllow,
     PermissionDestination,
     PermissionUpdate,
     SetMode,
@@ -263,32 +263,32 @@ def _tool_ways(request: PermissionRequest, *, bypass_allowed: bool) -> list[Way]
 def _always_ways(request: PermissionRequest, *, bypass_allowed: bool) -> list[Way]:
     """Return one for each place that can store a rule, with the rule; none without a rule."""
     found: list[Way] = []
-    here = _remembered(request, "session")
+    here = remembered(request)
     modes = [each.mode for each in here if isinstance(each, SetMode)]
     if here and (bypass_allowed or "bypassPermissions" not in modes):
-        what = _rules(here) or f"by changing to the mode {', '.join(modes)}"
-        label = f"Always allow in this session: {what}"
+        label = f"Always allow in this session: {_kept(here)}"
         found.append(_way("always_session", label, {"kind": "allow", "always": True}))
     for destination, name in FILES.items():
-        if rules := _rules(_remembered(request, destination)):
+        if updates := remembered(request, destination):
+            label = f"Always allow, in {name}: {_kept(updates)}"
             answer: JsonObject = {"kind": "allow", "always": destination}
-            found.append(_way(f"always_{destination}", f"Always allow, in {name}: {rules}", answer))
+            found.append(_way(f"always_{destination}", label, answer))
     return found
 
 
-def _remembered(
-    request: PermissionRequest, destination: PermissionDestination
-) -> list[PermissionUpdate]:
-    """Just what the client would send for this answer."""
-    sent = settle(request, Allow(always=destination)).result
-    if not isinstance(sent, PermissionAllow) or not isinstance(sent.updated_permissions, list):
-        return []
-    return sent.updated_permissions
-
-
-def _rules(updates: Sequence[PermissionUpdate]) -> str:
-    rules = [rule for each in updates if isinstance(each, AddRules) for rule in each.rules]
-    return one_line(", ".join(map(_rule, rules)), RULES_SHOWN)
+def _kept(updates: Sequence[PermissionUpdate]) -> str:
+    """What would be allowed from then on, in words."""
+    rules = [_rule(rule) for each in updates if isinstance(each, AddRules) for rule in each.rules]
+    modes = [each.mode for each in updates if isinstance(each, SetMode)]
+    folders = [
+        name for each in updates if isinstance(each, AddDirectories) for name in each.directories
+    ]
+    parts = [
+        ", ".join(rules),
+        f"by changing to the mode {', '.join(modes)}" if modes else "",
+        f"by working in {', '.join(folders)}" if folders else "",
+    ]
+    return one_line(" and ".join(part for part in parts if part), RULES_SHOWN)
 
 
 def _rule(rule: client.PermissionRule) -> str:
