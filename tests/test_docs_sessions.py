@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from pilothouse.api import answers
-from pilothouse.api.answers import Answer
+from pilothouse.api.answers import Answer, OwnRule, OwnUpdate
 from pilothouse.api.engine import Engine
 from pilothouse.api.problems import CODES, status_of
 from pilothouse.api.questions import QuestionKind, QuestionState
@@ -38,7 +38,7 @@ ON_PATHS: dict[str, Any] = {
     for method, told in methods.items()
 }
 TOLD_WITH_QUESTIONS = {"Question", "Posed", "Option", "Way"} | {
-    each.__name__ for each in get_args(Answer)
+    each.__name__ for each in (*get_args(Answer), *get_args(OwnUpdate), OwnRule)
 }
 TOLD_WITH_A_STATUS = {
     "Status",

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.api.answers import Allow
+from pilothouse.api.answers import AddOwnDirectories, AddOwnRules, Allow, OwnRule
+from pilothouse.errors import DirectoryRefused
 from pilothouse_sim.scenario import reply, tool
 from tests.support.engine.harness import OpenEngine
 from tests.support.versions import NEWEST
@@ -70,3 +71,36 @@ async def test_a_directory_that_is_always_allowed_is_not_asked_about_again(
     status = await it.when(session_id, lambda status: status.turns == 3 or bool(status.questions))
     assert status.questions == []
     assert [note.read_text() for note in notes] == ["noted"] * 3
+
+
+ANSWER = "python3 -c 'print(6 * 7)'"
+COUNT = reply(tool("Bash", command=ANSWER, description="Count"))
+
+
+async def test_a_rule_of_ones_own_goes_with_the_answer_and_stays(house: OpenEngine) -> None:
+    it = await house(MAKE, COUNT, "Made and counted.", COUNT, "Counted.")
+    session_id = await it.start()
+    rule = AddOwnRules(rules=[OwnRule(tool_name="Bash", rule_content="python3:*")])
+    question = await it.asked(session_id)
+    await it.engine.answer(question.id, Allow(updates=[rule]))
+    status = await it.when(session_id, lambda status: status.turns == 1 or bool(status.questions))
+    assert status.questions == []
+    await it.engine.stop(session_id)
+    await it.say(session_id, "again")
+    status = await it.when(session_id, lambda status: status.turns == 2 or bool(status.questions))
+    assert (status.result, status.questions) == ("Counted.", [])
+
+
+@pytest.mark.simulated
+async def test_no_answer_opens_a_directory_outside_the_allowed_roots(
+    house: OpenEngine, tmp_path: Path
+) -> None:
+    it = await house(MAKE, "Made.", allowed_roots=[str(tmp_path.parent)])
+    question = await it.asked(await it.start())
+
+    def opening(directory: str) -> Allow:
+        return Allow(updates=[AddOwnDirectories(directories=[directory])])
+
+    with pytest.raises(DirectoryRefused):
+        await it.engine.answer(question.id, opening("/"))
+    await it.engine.answer(question.id, opening(str(tmp_path)))

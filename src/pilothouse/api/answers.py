@@ -11,9 +11,21 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from pilothouse.protocol.permissions import PermissionDestination, PermissionMode
+from pilothouse.protocol.permissions import (
+    AddDirectories,
+    AddRules,
+    PermissionDestination,
+    PermissionMode,
+    PermissionRule,
+    RemoveDirectories,
+    RemoveRules,
+    ReplaceRules,
+    SetMode,
+)
 
 __all__ = [
+    "AddOwnDirectories",
+    "AddOwnRules",
     "Allow",
     "Answer",
     "ApprovePlan",
@@ -23,10 +35,72 @@ __all__ = [
     "Deny",
     "Dismiss",
     "Fill",
+    "OwnRule",
+    "OwnUpdate",
     "RejectPlan",
+    "RemoveOwnDirectories",
+    "RemoveOwnRules",
+    "ReplaceOwnRules",
     "RevisePlan",
+    "SetOwnMode",
     "Skip",
 ]
+
+
+# What a caller may change together with a yes: the CLI's own updates, read strictly. A member with
+# a wrong name must not be one that was left out: `behaviour: deny` would be an `allow`.
+
+
+class OwnRule(PermissionRule, forbid_unknown_fields=True):
+    """A tool, and what of it: `{"toolName": "Bash", "ruleContent": "git:*"}`."""
+
+    tool_name: str
+
+
+class AddOwnRules(AddRules, forbid_unknown_fields=True, tag="addRules"):
+    """Add rules. A destination other than `session` and `cliArg` writes a settings file."""
+
+    rules: list[OwnRule]
+
+
+class ReplaceOwnRules(ReplaceRules, forbid_unknown_fields=True, tag="replaceRules"):
+    """Replace the rules of that behaviour and destination."""
+
+    rules: list[OwnRule]
+
+
+class RemoveOwnRules(RemoveRules, forbid_unknown_fields=True, tag="removeRules"):
+    """Remove rules."""
+
+    rules: list[OwnRule]
+
+
+class AddOwnDirectories(AddDirectories, forbid_unknown_fields=True, tag="addDirectories"):
+    """Let the session work in these directories: absolute paths."""
+
+    directories: list[str]
+
+
+class RemoveOwnDirectories(RemoveDirectories, forbid_unknown_fields=True, tag="removeDirectories"):
+    """Take directories away from the session."""
+
+    directories: list[str]
+
+
+class SetOwnMode(SetMode, forbid_unknown_fields=True, tag="setMode"):
+    """Change the permission mode."""
+
+    mode: PermissionMode
+
+
+OwnUpdate = (
+    AddOwnRules
+    | ReplaceOwnRules
+    | RemoveOwnRules
+    | AddOwnDirectories
+    | RemoveOwnDirectories
+    | SetOwnMode
+)
 
 
 class _Answer(Struct, frozen=True, forbid_unknown_fields=True, tag_field="kind"):
@@ -39,6 +113,8 @@ class Allow(_Answer, frozen=True, tag="allow"):
     input: dict[str, Any] | None = None
     always: bool | PermissionDestination = False
     """True: not asked again in this session. A destination writes the CLI's settings there."""
+    updates: list[OwnUpdate] | None = None
+    """Rules, directories or a mode of one's own, in force together with the answer."""
 
 
 class Deny(_Answer, frozen=True, tag="deny"):

@@ -209,12 +209,16 @@ class TurnEnded(Record, frozen=True, tag="turn.ended"):
 
 
 class RulesKept(Record, frozen=True, tag="rules.kept"):
-    """What need not be asked again in this session. A CLI forgets it when it ends."""
+    """What is allowed, denied and asked for the whole session. A CLI forgets it when it ends."""
 
     rules: list[str]
     """As the CLI's settings have them: `Bash(make test)`."""
+    deny: list[str] = field(default_factory=list[str])
+    ask: list[str] = field(default_factory=list[str])
     directories: list[str] = field(default_factory=list[str])
     """Where it may work beside its own directory."""
+    is_whole: bool = False
+    """This is all that is kept; otherwise it is added to what was."""
 
 
 class LinesLost(Record, frozen=True, tag="lines.lost"):

@@ -187,36 +187,11 @@ class Settled(Struct, frozen=True):
     """Whether the same call shall not be asked about again."""
 
     @property
-    def session_rules(self) -> list[str]:
-        """What it allows for the rest of the session, as the CLI's settings would have it."""
+    def updates(self) -> Sequence[PermissionUpdate]:
+        """What it changes of what the CLI asks about."""
         result = self.result
-        if not isinstance(result, PermissionAllow) or not result.updated_permissions:
-            return []
-        return [
-            _rule_text(rule)
-            for update in result.updated_permissions
-            if isinstance(update, AddRules)
-            and update.behavior == "allow"
-            and update.destination == "session"
-            for rule in update.rules
-        ]
-
-    @property
-    def session_directories(self) -> list[str]:
-        """The directories it opens for the rest of the session."""
-        result = self.result
-        if not isinstance(result, PermissionAllow) or not result.updated_permissions:
-            return []
-        return [
-            directory
-            for update in result.updated_permissions
-            if isinstance(update, AddDirectories) and update.destination == "session"
-            for directory in update.directories
-        ]
-
-
-def _rule_text(rule: PermissionRule) -> str:
-    return f"{rule.tool_name}({rule.rule_content})" if rule.rule_content else rule.tool_name
+        changed = result.updated_permissions if isinstance(result, PermissionAllow) else ()
+        return changed or ()
 
 
 HandlerAnswer = (
@@ -243,7 +218,7 @@ def settle(request: PermissionRequest, answer: HandlerAnswer) -> Settled:
     An answer that does not belong to the request raises TypeError: it must not become a yes. So
     does an `always` that nothing can be remembered for: it must not become a single yes.
     """
-    if type(answer) is Allow and answer.always is False:
+    if type(answer) is Allow and answer.always is False and not answer.updates:
         # By far the most frequent answer, and one to any request.
         given = request.request.input if answer.input is None else answer.input
         return Settled(PermissionAllow(updated_input=given))
@@ -263,7 +238,7 @@ def _settle(
 ) -> PermissionAllow | PermissionDeny:
     match given:
         case Allow(input=edited):
-            updates = [*more.updates, *_remembered(request, given)]
+            updates = [*more.updates, *(given.updates or ()), *_remembered(request, given)]
             return _allow(request.input if edited is None else edited, updates, more.mode)
         case Deny(reason=reason, stop=stop):
             return _deny(reason, stop=stop)

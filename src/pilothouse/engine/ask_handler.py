@@ -15,11 +15,12 @@ from msgspec.structs import replace
 
 from pilothouse.api.answers import Allow, Answer, Decline, Deny
 from pilothouse.api.questions import Question
-from pilothouse.api.records import QuestionClosed, QuestionOpened, RulesKept
+from pilothouse.api.records import QuestionClosed, QuestionOpened
 from pilothouse.client.elicitation import ElicitationAnswer, ElicitationRequest
 from pilothouse.client.permissions import PermissionRequest, Settled
 from pilothouse.errors import BypassNotAllowed
 
+from .kept_rules import kept_after
 from .policy import Decision, JudgedAsk, PolicyFile
 from .questions import check, elicited, pose, settled
 from .recorder import Recorder
@@ -76,9 +77,9 @@ class AskHandler:
         `cwd` and `label` are those of a CLI that is not the engine's.
         """
         answer = settled(request, await self._ask(request, cwd, label))
-        rules, folders = answer.session_rules, answer.session_directories
-        if rules or folders:
-            self._recorder.write(self._view, RulesKept(rules=rules, directories=folders))
+        kept = kept_after(self._view, answer.updates)
+        if kept is not None:
+            self._recorder.write(self._view, kept)
         return answer
 
     async def elicitation(self, request: ElicitationRequest) -> ElicitationAnswer:

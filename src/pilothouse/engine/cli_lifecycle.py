@@ -293,8 +293,12 @@ class CLILifecycle:
             view.options,
             cwd=view.scratch or view.cwd,
             mode=self.next_mode(),
-            rules=view.rules,
-            directories=view.directories,
+            kept={
+                "allow": view.rules,
+                "deny": view.deny_rules,
+                "ask": view.ask_rules,
+                "additionalDirectories": view.directories,
+            },
             allow_bypass=services.gate.allowed,
             allowed_env=services.settings.allowed_env,
         )

@@ -177,12 +177,14 @@ def asked_options(
     *,
     cwd: str,
     mode: PermissionMode | None,
-    rules: Sequence[str] = (),
-    directories: Sequence[str] = (),
+    kept: Mapping[str, Sequence[str]] | None = None,
     allow_bypass: bool,
     allowed_env: Sequence[str] = (),
 ) -> Options:
-    """Return the options of a client that a caller may choose; the engine adds its own to them."""
+    """Return the options of a client that a caller may choose; the engine adds its own to them.
+
+    `kept` is what answers have changed for the session: lists of the settings' permissions.
+    """
     check_environment(wanted, allowed_env, allow_bypass=allow_bypass)
     given: dict[str, Any] = {
         "model": wanted.model,
@@ -200,7 +202,7 @@ def asked_options(
         "agents": wanted.agents,
         "mcp_servers": wanted.mcp_servers,
         "strict_mcp_config": wanted.strict_mcp_config,
-        "settings": _settings(wanted.settings, rules, directories, allow_bypass=allow_bypass),
+        "settings": _settings(wanted.settings, kept or {}, allow_bypass=allow_bypass),
         "setting_sources": wanted.setting_sources,
         "json_schema": wanted.json_schema,
         "extra_args": wanted.flags,
@@ -217,11 +219,7 @@ def asked_options(
 
 
 def _settings(
-    wanted: JsonObject | None,
-    rules: Sequence[str],
-    directories: Sequence[str],
-    *,
-    allow_bypass: bool,
+    wanted: JsonObject | None, kept: Mapping[str, Sequence[str]], *, allow_bypass: bool
 ) -> JsonObject | None:
     """The caller's settings, what was allowed for the session, and the gate.
 
@@ -229,10 +227,10 @@ def _settings(
     """
     settings = dict(wanted or {})
     permissions = dict(as_object(settings.get("permissions")))
-    for name, kept in {"allow": rules, "additionalDirectories": directories}.items():
-        if kept:
+    for name, more in kept.items():
+        if more:
             given: Any = permissions.get(name)
-            permissions[name] = [*(given if isinstance(given, list) else ()), *kept]
+            permissions[name] = [*(given if isinstance(given, list) else ()), *more]
     if not allow_bypass:
         permissions["disableBypassPermissionsMode"] = "disable"
     if permissions:

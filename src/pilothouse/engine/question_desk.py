@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Sequence
 from typing import Any
 
 from msgspec.structs import replace
 
-from pilothouse.api.answers import Allow, Answer, ApprovePlan, ClearContext, RevisePlan
+from pilothouse.api.answers import (
+    AddOwnDirectories,
+    Allow,
+    Answer,
+    ApprovePlan,
+    ClearContext,
+    RevisePlan,
+)
 from pilothouse.api.questions import Answered, Question, QuestionFilter
 from pilothouse.api.records import (
     AnyRecord,
@@ -23,6 +31,8 @@ from pilothouse.api.values import Content
 from pilothouse.errors import QuestionSettled, Refused, UnknownQuestion
 
 from .foreign_asks import ForeignAsks
+from .kept_rules import kept_after
+from .launch_options import permitted_directory
 from .questions import check, same, statement
 from .questions.plan import implementation_prompt
 from .services import Services
@@ -121,6 +131,8 @@ class QuestionDesk:
         return await self._services.tasks.finish(self._answer(question_id, answer, by))
 
     async def _answer(self, question_id: str, answer: Answer, by: str) -> Answered:
+        # Before the question is looked up: nothing may be awaited between that and its end.
+        await self._check_directories(answer)
         question, session = await self.find(question_id)
         if session is None:
             return await self._settled_before(question, answer)
@@ -133,6 +145,16 @@ class QuestionDesk:
             # Somebody else may have decided meanwhile.
             return await self.answer(question_id, answer, by=by)
         return await self._decide(session, question, answer, by)
+
+    async def _check_directories(self, answer: Answer) -> None:
+        """Refuse directories of a caller's own that no session may be started in either."""
+        roots = self._services.settings.allowed_roots
+        if not isinstance(answer, Allow) or not roots:
+            return
+        for update in answer.updates or ():
+            if isinstance(update, AddOwnDirectories):
+                for each in update.directories:
+                    await asyncio.to_thread(permitted_directory, each, roots)
 
     async def _settled_before(self, question: Question, answer: Answer) -> Answered:
         session = await self._sessions.get(question.session_id)
@@ -204,6 +226,10 @@ class QuestionDesk:
     ) -> Answered:
         request = Say(content=_with_images(statement(question, answer), answer))
         before = list(settling)
+        updates = answer.updates if isinstance(answer, Allow) else None
+        if kept := kept_after(session.view, updates or ()):
+            # The CLI that would have taken them is gone: the next one begins with them.
+            before.append(kept)
         if question.kind == "plan" and isinstance(answer, ApprovePlan | Allow):
             # The plan is approved, so the session must not come back in plan mode.
             mode = (answer.mode if isinstance(answer, ApprovePlan) else None) or "default"

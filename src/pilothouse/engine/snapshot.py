@@ -85,6 +85,8 @@ class Facts(Struct, omit_defaults=True):
     options: SessionOptions = SessionOptions()
     rules: list[str] = field(default_factory=list[str])
     """What a person has allowed for the whole session."""
+    deny_rules: list[str] = field(default_factory=list[str])
+    ask_rules: list[str] = field(default_factory=list[str])
     directories: list[str] = field(default_factory=list[str])
     """Where a person has let it work, beside its own directory."""
     label: str | None = None

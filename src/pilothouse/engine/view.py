@@ -393,8 +393,11 @@ class View(Facts):
             self.tracker.lines_lost()
 
     def _rules_kept(self, record: RulesKept) -> None:
-        self.rules += [rule for rule in record.rules if rule not in self.rules]
-        self.directories += [each for each in record.directories if each not in self.directories]
+        if record.is_whole:
+            self.rules, self.directories = list(record.rules), list(record.directories)
+            self.deny_rules, self.ask_rules = list(record.deny), list(record.ask)
+        else:
+            self.rules += [rule for rule in record.rules if rule not in self.rules]
 
     # Turns
 

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from pilothouse.api.answers import (
+    AddOwnDirectories,
+    AddOwnRules,
     Allow,
     Answer,
     ApprovePlan,
@@ -14,7 +16,10 @@ from pilothouse.api.answers import (
     ClearContext,
     Decline,
     Fill,
+    OwnRule,
+    OwnUpdate,
     RevisePlan,
+    SetOwnMode,
 )
 from pilothouse.api.questions import Question
 from pilothouse.client.permissions import PermissionRequest
@@ -139,6 +144,37 @@ def test_always_is_refused_where_nothing_can_be_remembered(
     question: Question, answer: Allow
 ) -> None:
     assert "nothing can be remembered" in refusal(question, answer)
+
+
+RULE_OF_ONES_OWN = AddOwnRules(rules=[OwnRule(tool_name="Bash", rule_content="git:*")])
+
+
+def test_rules_and_directories_of_ones_own_go_with_a_yes() -> None:
+    folders = AddOwnDirectories(directories=["/srv/dock"])
+    answer = Allow(updates=[RULE_OF_ONES_OWN, folders, SetOwnMode(mode="acceptEdits")])
+    check(posed(bash()), answer, bypass_allowed=False)
+
+
+@pytest.mark.parametrize(
+    ("update", "message"),
+    [
+        (AddOwnRules(rules=[OwnRule(tool_name=" ")]), "names its tool"),
+        (AddOwnDirectories(directories=["dock"]), "absolute"),
+    ],
+)
+def test_an_update_that_means_nothing_is_refused(update: OwnUpdate, message: str) -> None:
+    assert message in refusal(posed(bash()), Allow(updates=[update]))
+
+
+def test_updates_go_with_tools_alone() -> None:
+    assert "to a tool" in refusal(posed(plan_request()), Allow(updates=[RULE_OF_ONES_OWN]))
+
+
+def test_an_update_does_not_pass_the_gate_to_bypass() -> None:
+    answer = Allow(updates=[SetOwnMode(mode="bypassPermissions")])
+    with pytest.raises(BypassNotAllowed):
+        check(posed(bash()), answer, bypass_allowed=False)
+    check(posed(bash()), answer, bypass_allowed=True)
 
 
 @pytest.mark.parametrize("always", [True, "session", "cliArg", "userSettings"])

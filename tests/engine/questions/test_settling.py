@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from pilothouse.api.answers import (
+    AddOwnRules,
     Allow,
     Answer,
     ApprovePlan,
@@ -18,6 +19,7 @@ from pilothouse.api.answers import (
     Deny,
     Dismiss,
     Fill,
+    OwnRule,
     RejectPlan,
     RevisePlan,
     Skip,
@@ -26,11 +28,14 @@ from pilothouse.client import permissions as client
 from pilothouse.client.elicitation import ElicitationAnswer
 from pilothouse.client.permissions import PermissionRequest
 from pilothouse.client.versions import Features
+from pilothouse.engine.kept_rules import kept_after
 from pilothouse.engine.questions import (
     check,
     elicited,
     settled,
 )
+from pilothouse.engine.snapshot import Facts
+from pilothouse.protocol import AddRules
 from tests.support.asks import (
     COLOUR,
     MODE,
@@ -221,12 +226,26 @@ def test_a_yes_to_a_tool_is_no_answer_to_an_mcp_server() -> None:
 def test_what_an_answer_allows_for_the_session_comes_with_it(
     request_: PermissionRequest, answer: Answer, rules: list[str]
 ) -> None:
-    assert settled(request_, answer).session_rules == rules
+    assert session_rules(settled(request_, answer)) == rules
 
 
 def test_an_edited_plan_that_an_old_cli_is_told_with_a_no_allows_nothing() -> None:
     old = replace(PROMPTED, features=Features(version=(2, 1, 37)))
-    assert settled(old, ApprovePlan(plan="Another one.")).session_rules == []
+    assert session_rules(settled(old, ApprovePlan(plan="Another one."))) == []
+
+
+def session_rules(answer: client.Settled) -> list[str]:
+    kept = kept_after(Facts(session_id="s"), answer.updates)
+    return [] if kept is None else kept.rules
+
+
+def test_updates_of_the_callers_own_go_with_a_yes_and_before_what_is_remembered() -> None:
+    own = AddOwnRules(rules=[OwnRule(tool_name="Bash", rule_content="git:*")])
+    sent = settled(SUGGESTED, Allow(always=True, updates=[own])).updates
+    assert [each.rules[0].rule_content for each in sent if isinstance(each, AddRules)] == [
+        "git:*",
+        "make test:*",
+    ]
 
 
 def test_the_client_takes_a_settled_answer_as_it_is() -> None:

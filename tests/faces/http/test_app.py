@@ -36,6 +36,13 @@ async def http(engine: FakeEngine) -> AsyncGenerator[httpx.AsyncClient]:
 
 
 S = "/api/sessions/session-1"
+OWN_RULE: dict[str, Any] = {
+    "kind": "allow",
+    "updates": [
+        {"type": "addRules", "rules": [{"toolName": "Bash", "ruleContent": "git:*"}]},
+        {"type": "addDirectories", "directories": ["/srv/dock"]},
+    ],
+}
 VERBS: dict[str, tuple[str, str, Any]] = {
     "start": ("POST", "/api/sessions", {"prompt": "hi", "cwd": "/"}),
     "list": ("GET", "/api/sessions?cwd=/&limit=3&offset=0&live=true", None),
@@ -60,7 +67,7 @@ VERBS: dict[str, tuple[str, str, Any]] = {
     "control": ("POST", f"{S}/control", {"subtype": "get_settings", "fields": {"a": 1}}),
     "questions": ("GET", "/api/questions?session_id=session-1&state=any", None),
     "question": ("GET", "/api/questions/q-3", None),
-    "answer": ("POST", "/api/questions/q-3/answer?by=me", {"kind": "allow"}),
+    "answer": ("POST", "/api/questions/q-3/answer?by=me", OWN_RULE),
     "ask": (
         "POST",
         "/api/asks",
@@ -207,6 +214,13 @@ async def test_a_late_answer_is_shown_what_was_answered(http: httpx.AsyncClient)
         ("PUT", f"{S}/thinking", {"tokens": "5"}, "tokens"),
         ("PUT", f"{S}/thinking", {"tokens": -5}, "tokens"),
         ("POST", "/api/questions/q-3/answer", {"kind": "maybe"}, "kind"),
+        ("POST", "/api/questions/q-3/answer", OWN_RULE | {"updates": [{}]}, "updates[0].type"),
+        (
+            "POST",
+            "/api/questions/q-3/answer",
+            OWN_RULE | {"updates": [OWN_RULE["updates"][0] | {"behaviour": "deny"}]},
+            "updates[0].behaviour",
+        ),
         ("GET", "/api/sessions?limit=no", None, "limit"),
         ("GET", "/api/sessions?limit=0", None, "limit"),
         ("GET", "/api/sessions?limit=1&limit=2", None, "limit"),

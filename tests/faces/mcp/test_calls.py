@@ -35,6 +35,11 @@ ANSWERED = {"sessionId": "a", "id": "b"}
         ("claude_respond", {**ANSWERED, "answers": [1]}, "answers[0]: expected str, got int"),
         ("claude_respond", {**ANSWERED, "answers": []}, "answers: expected array of length >= 1"),
         ("claude_respond", {**ANSWERED, "answers": ["a"], "updatedInput": 1}, "an object"),
+        (
+            "claude_respond",
+            {**ANSWERED, "answers": ["allow"], "updatedPermissions": ["Bash(git:*)"]},
+            "a list of objects",
+        ),
         ("claude_interrupt", {"sessionId": "a" * 300}, "length <= 256"),
         ("claude_start", {"prompt": "a\ud800"}, "half of a character"),
         ("claude_start", {"prompt": "a", "allowedTools": ["\udfff"]}, "half of a character"),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from pilothouse.api.answers import (
+    AddOwnRules,
     Allow,
     Answer,
     ApprovePlan,
@@ -19,6 +20,7 @@ from pilothouse.api.answers import (
     Deny,
     Dismiss,
     Fill,
+    OwnRule,
     RejectPlan,
     RevisePlan,
     Skip,
@@ -253,6 +255,14 @@ def test_an_edited_input_goes_with_allow() -> None:
     ):
         with pytest.raises(AnswerRefused, match="updatedInput"):
             answer_of(question, [said], edited)
+
+
+def test_rules_of_the_callers_own_go_with_allow() -> None:
+    rule = AddOwnRules(rules=[OwnRule(tool_name="Bash", rule_content="git:*")])
+    assert answer_of(TOOL, ["allow"], None, [rule]) == Allow(updates=[rule])
+    for question, said in ((TOOL, "deny"), (PLAN, "approve")):
+        with pytest.raises(AnswerRefused, match="updatedPermissions"):
+            answer_of(question, [said], None, [rule])
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import assert_never
 
+import msgspec
+
 from pilothouse.api.answers import (
+    AddOwnDirectories,
+    AddOwnRules,
     Allow,
     Answer,
     ApprovePlan,
@@ -15,8 +19,13 @@ from pilothouse.api.answers import (
     Deny,
     Dismiss,
     Fill,
+    OwnUpdate,
     RejectPlan,
+    RemoveOwnDirectories,
+    RemoveOwnRules,
+    ReplaceOwnRules,
     RevisePlan,
+    SetOwnMode,
     Skip,
 )
 from pilothouse.api.questions import Posed, Question, Way
@@ -92,6 +101,8 @@ def _check_bypass(question: Question, answer: Answer, *, bypass_allowed: bool) -
     gate = OperatorGate(allowed=bypass_allowed)
     if isinstance(answer, ApprovePlan | ClearContext):
         gate.check("the answer", {"mode": answer.mode})
+    if isinstance(answer, Allow):
+        gate.check("the answer", msgspec.to_builtins(answer.updates or []))
     if isinstance(answer, Allow) and not (question.tool_name or "").startswith("mcp__"):
         # An agent may be started in a mode of its own.
         gate.check("the answer", question.input if answer.input is None else answer.input)
@@ -106,7 +117,11 @@ def _wrong(question: Question, answer: Answer) -> list[str]:
         case RevisePlan(images=[_, *_]) if question.foreign:
             return ["images cannot be sent to a CLI that is not the engine's"]
         case Allow():
-            return [*_wrong_input(question, answer.input), *_wrong_always(question, answer)]
+            return [
+                *_wrong_input(question, answer.input),
+                *_wrong_always(question, answer),
+                *_wrong_updates(question, answer.updates or ()),
+            ]
         case Choose():
             return _wrong_choice(question, answer)
         case Fill(content=content):
@@ -138,6 +153,25 @@ def _wrong_always(question: Question, answer: Allow) -> list[str]:
     if edited not in (None, question.input) and not own_rules(name, edited or {}, wanted):
         return ["nothing can be remembered for the edited input; allow it once"]
     return []
+
+
+def _wrong_updates(question: Question, updates: Sequence[OwnUpdate]) -> list[str]:
+    if updates and question.kind != "tool":
+        return ["updates go with the answer to a tool"]
+    wrong: list[str] = []
+    for update in updates:
+        match update:
+            case AddOwnRules() | ReplaceOwnRules() | RemoveOwnRules():
+                if not all(rule.tool_name.strip() for rule in update.rules):
+                    wrong.append("a rule names its tool in `toolName`")
+            case AddOwnDirectories() | RemoveOwnDirectories():
+                if not all(name.startswith("/") for name in update.directories):
+                    wrong.append("directories are absolute paths")
+            case SetOwnMode():
+                pass
+            case _:
+                assert_never(update)
+    return wrong
 
 
 def _wrong_form(question: Question, content: JsonObject) -> list[str]:

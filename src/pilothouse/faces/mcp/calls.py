@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, field
 from msgspec.structs import FieldInfo, fields
 
+from pilothouse.api.answers import OwnUpdate
 from pilothouse.errors import UsageError
 
 from .tools import LINES, MOST_LINES, MOST_SESSIONS, SESSIONS, TOOLS, WAIT_S
@@ -73,6 +74,7 @@ class RespondCall(Call, frozen=True):
     id: Id
     answers: Annotated[list[str], Meta(min_length=1)]
     updated_input: dict[str, Any] | UnsetType = UNSET
+    updated_permissions: list[OwnUpdate] = field(default_factory=list[OwnUpdate])
     wait_seconds: Wait = 0
 
 
@@ -161,12 +163,14 @@ def _takes(schema: Mapping[str, Any]) -> str:
     if "enum" in schema:
         return f"one of {', '.join(schema['enum'])}"
     if schema["type"] == "array":
-        return 'a list of strings, such as ["allow"]'
+        kind = schema["items"]["type"]
+        return f"a list of {kind}s{_SUCH_AS.get(kind, '')}"
     least, most = schema.get("minimum"), schema.get("maximum")
     bounds = f" from {least} to {most}" if most is not None else ""
     return f"{_A[schema['type']]}{bounds}"
 
 
+_SUCH_AS: Final = {"string": ', such as ["allow"]'}
 _A: Final = {
     "string": "a string that is not empty",
     "number": "a number",

@@ -28,6 +28,7 @@ from pilothouse.api.answers import (
     Deny,
     Dismiss,
     Fill,
+    OwnUpdate,
     RejectPlan,
     RevisePlan,
     Skip,
@@ -226,15 +227,19 @@ def _field_choices(field: Field) -> str:
 
 
 def answer_of(
-    question: Question, answers: list[str], updated_input: JsonObject | None = None
+    question: Question,
+    answers: list[str],
+    updated_input: JsonObject | None = None,
+    updates: Sequence[OwnUpdate] = (),
 ) -> Answer:
     """What the engine is to be told. `AnswerRefused` says what would have fitted."""
     answer = _answer(question, answers)
-    if updated_input is None:
+    if updated_input is None and not updates:
         return answer
     if not isinstance(answer, Allow) or answer.always or question.kind != "tool":
-        raise _refused(question, "updatedInput goes with the answer allow to a tool alone")
-    return Allow(input=updated_input)
+        name = "updatedPermissions" if updated_input is None else "updatedInput"
+        raise _refused(question, f"{name} goes with the answer allow to a tool alone")
+    return Allow(input=updated_input, updates=list(updates) or None)
 
 
 def _refused(question: Question, message: str) -> AnswerRefused:

@@ -262,6 +262,14 @@ RESPOND: Final = _tool(
                 "type": "object",
                 "description": "With allow: run the tool with this input instead",
             },
+            "updatedPermissions": {
+                "type": "array",
+                "items": {"type": "object"},
+                "description": "With allow: changes of the rules, such as {type: addRules, rules: "
+                "[{toolName: Bash, ruleContent: git:*}], behavior: allow | deny | ask}; "
+                "replaceRules, removeRules; addDirectories, removeDirectories {directories}; "
+                "setMode {mode}; destination: session (default) or a settings file",
+            },
             "waitSeconds": WAIT,
         },
         "sessionId",
