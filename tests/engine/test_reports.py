@@ -142,6 +142,16 @@ async def test_a_status_after_a_cursor_has_every_tool_that_ended_since(house: Op
 
 
 @pytest.mark.simulated
+async def test_a_status_with_output_has_every_tool_so_far(house: OpenEngine) -> None:
+    calls = [tool("Read", file_path=f"{{{{cwd}}}}/{number}.txt") for number in range(14)]
+    it = await house(reply(*calls), "Read.", "More.", event_buffer_size=10)
+    session_id = await it.done()
+    status = await it.engine.status(session_id, output_lines=50)
+    assert (len(status.recent_tools), status.tools_ended) == (14, 14)
+    assert len((await it.engine.status(session_id)).recent_tools) == 10
+
+
+@pytest.mark.simulated
 async def test_a_status_tells_of_an_api_that_is_tried_again(house: OpenEngine) -> None:
     it = await house(ApiError(status=529, headers={"retry-after": "30"}), "Two.", strict=False)
     session_id = await it.start()

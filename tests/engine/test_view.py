@@ -413,6 +413,7 @@ def test_only_the_last_tools_are_remembered() -> None:
     ran = [each for n in range(30) for each in (calls(f"t{n}"), gives(f"t{n}"))]
     view = fold(*begun(), *ran)
     assert [run.id for run in view.recent_tools] == [f"t{n}" for n in range(20, 30)]
+    assert view.status().tools_ended == 30
 
 
 def test_a_tool_of_an_agent_beside_the_turn_outlives_it() -> None:

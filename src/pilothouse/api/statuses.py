@@ -126,6 +126,9 @@ class Status(ResultData, frozen=True):
     turns: int = 0
     running_tools: list[ToolRun] = field(default_factory=list[ToolRun])
     recent_tools: list[ToolRun] = field(default_factory=list[ToolRun])
+    """The last tools that ended: ten, or all so far where output is asked for, up to 200."""
+    tools_ended: int = 0
+    """How many have ended so far."""
     subagents: list[Subagent] = field(default_factory=list[Subagent])
     questions: list[Question] = field(default_factory=list[Question])
     """Those that take an answer, oldest first."""

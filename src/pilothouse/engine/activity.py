@@ -62,6 +62,8 @@ class Activity(Struct, omit_defaults=True):
 
     running: dict[str, ToolRun] = field(default_factory=dict[str, ToolRun])
     recent: list[ToolRun] = field(default_factory=list[ToolRun])
+    ended: int = 0
+    """How many tools have ended, those that are not remembered as well."""
     subagents: dict[str, Subagent] = field(default_factory=dict[str, Subagent])
     denied: set[str] = field(default_factory=set[str])
     """Tool uses that were denied and have not ended yet."""
@@ -185,6 +187,7 @@ class Activity(Struct, omit_defaults=True):
         self.denied.discard(run.id)
         self.recent.append(replace(run, state=state))
         del self.recent[:-RECENT]
+        self.ended = min(self.ended + 1, MAX_COUNT)
 
 
 _Step = Callable[[Activity, Any, int], None]

@@ -33,6 +33,10 @@ Tools = list[ToolRun]
 
 PAGE: Final = 1000
 """Entries that are read at once."""
+MOST_PAGES: Final = 4
+"""How many of them are looked through for the tools that have ended."""
+MOST_TOOLS: Final = 200
+"""The most tools of a status."""
 MOST_DIFFERENCES: Final = 1000
 """The most lines of a dry run that are returned."""
 
@@ -70,7 +74,8 @@ class Reports:
             told.cursor + 1, session_id=told.session_id, limit=limit
         )
         if after is None:
-            return replace(told, output=lines_of(batch.events, output_lines))
+            tools = await self._all_ended(told, batch.events)
+            return replace(told, output=lines_of(batch.events, output_lines), recent_tools=tools)
         lines = lines_of(batch.events, output_lines + 1, after)
         is_cut = len(lines) > output_lines or await self._begins_before(batch, told, after)
         return replace(
@@ -104,6 +109,21 @@ class Reports:
         first = batch.events[0].seq
         older = await self._services.journal.read_back(first, session_id=told.session_id, limit=1)
         return bool(older.events) and older.events[0].seq > after
+
+    async def _all_ended(self, told: Status, events: Sequence[Event]) -> Tools:
+        """Return all tools that have ended so far; of many, the newest."""
+        ended = await self._ended(told, events, 0)
+        for _ in range(MOST_PAGES - 1):
+            if len(ended) >= min(told.tools_ended, MOST_TOOLS):
+                break
+            older = await self._services.journal.read_back(
+                events[0].seq, session_id=told.session_id, limit=PAGE
+            )
+            if not older.events:
+                break
+            events = [*older.events, *events]
+            ended = await self._ended(told, events, 0)
+        return ended[-MOST_TOOLS:]
 
     async def _ended(self, told: Status, events: Sequence[Event], after: int) -> Tools:
         """Return the tools that ended after the cursor, as far as the newest entries show."""

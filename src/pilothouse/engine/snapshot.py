@@ -229,6 +229,7 @@ class Facts(Struct, omit_defaults=True):
             turns=self.turns,
             running_tools=self.running_tools,
             recent_tools=self.recent_tools,
+            tools_ended=max(self.activity.ended, len(self.activity.recent)),
             subagents=self.subagents,
             questions=list(self.questions.values()),
             queued=[each.told() for each in queued],

@@ -100,6 +100,32 @@ def test_tools_have_three_states() -> None:
     ]
 
 
+def used(number: int, detail: str = "") -> list[ToolRun]:
+    return [
+        ToolRun(id=str(n), name=f"T{n}", state="completed", detail=detail) for n in range(number)
+    ]
+
+
+def test_all_tools_so_far_are_told() -> None:
+    told = results.full(status("done", recent_tools=used(60), tools_ended=60), {})
+    assert len(told["toolUseEvents"]) == 60
+    assert "toolUseLeftOut" not in told
+
+
+def test_of_very_many_tools_the_newest_are_told_and_how_many_are_not() -> None:
+    told = results.full(status("done", recent_tools=used(100, "x" * 200), tools_ended=140), {})
+    shown = [each["toolName"] for each in told["toolUseEvents"]]
+    assert shown[-1] == "T99"
+    assert len(shown) + told["toolUseLeftOut"] == 140
+    assert f"({told['toolUseLeftOut']} earlier ones are left out), {shown[0]}" in results.text(told)
+    PROMISED["claude_status"].validate(told)
+
+
+def test_tools_since_a_cursor_leave_out_none_that_came_before_it() -> None:
+    told = results.full(status("done", recent_tools=used(2), tools_ended=9), {}, since=True)
+    assert "toolUseLeftOut" not in told
+
+
 def test_the_oldest_question_comes_first() -> None:
     told = results.full(eventful("awaiting_input"), {})
     assert len(told["pendingQuestions"]) == len(EVERY)

@@ -25,7 +25,8 @@ nobody but a person."""
 
 SHOWN: Final = 16_000
 """Characters of output or of a result: more would fill a model's context with one call."""
-TOOLS_SHOWN: Final = 50
+TOOLS_SHOWN: Final = 8_000
+"""Characters of the tools that were used."""
 TITLE_SHOWN: Final = 200
 OPTIONS_SHOWN: Final = 200
 """Characters of the options that are named where an answer is to be."""
@@ -50,8 +51,14 @@ def brief(status: Status, told: Mapping[str, Any], *, answered_by: By = "anyone"
     }
 
 
-def full(status: Status, told: Mapping[str, Any], *, answered_by: By = "anyone") -> JsonObject:
-    """All there is to know of a session at this moment."""
+def full(
+    status: Status,
+    told: Mapping[str, Any],
+    *,
+    answered_by: By = "anyone",
+    since: bool = False,
+) -> JsonObject:
+    """All there is to know of a session at this moment; `since`: output and tools are new ones."""
     return {
         "sessionId": status.session_id,
         "status": status.state,
@@ -60,7 +67,7 @@ def full(status: Status, told: Mapping[str, Any], *, answered_by: By = "anyone")
         **_error(status),
         **_output(status),
         **_questions(status.questions),
-        "toolUseEvents": _tools(status),
+        **_tools(status, since=since),
         "costUsd": status.cost_usd,
         "tokens": {
             "input": status.tokens.input,
@@ -145,8 +152,24 @@ def _questions(questions: Sequence[Question]) -> JsonObject:
     return {"pendingQuestion": told[0], "pendingQuestions": told}
 
 
-def _tools(status: Status) -> list[JsonObject]:
-    return [_tool(each) for each in (*status.recent_tools, *status.running_tools)][-TOOLS_SHOWN:]
+def _tools(status: Status, *, since: bool) -> JsonObject:
+    """All so far, or since the cursor that was given; of very many the newest."""
+    every = [_tool(each) for each in (*status.recent_tools, *status.running_tools)]
+    shown = _newest_tools(every)
+    ended = len(status.recent_tools) if since else status.tools_ended
+    left_out = ended + len(status.running_tools) - len(shown)
+    return {"toolUseEvents": shown, **({"toolUseLeftOut": left_out} if left_out > 0 else {})}
+
+
+def _newest_tools(tools: Sequence[JsonObject]) -> list[JsonObject]:
+    kept: list[JsonObject] = []
+    left = TOOLS_SHOWN
+    for tool in reversed(tools):
+        left -= len(json.encode(writable(tool)))
+        if left < 0:
+            break
+        kept.append(tool)
+    return kept[::-1]
 
 
 def _tool(tool: ToolRun) -> JsonObject:
@@ -275,7 +298,9 @@ def text(told: Mapping[str, Any]) -> str:
     if reason := told.get("reason"):
         parts.append(f"Why:\n{quoted(reason)}")
     if tools := told.get("toolUseEvents"):
-        parts.append("Tools: " + ", ".join(map(_tool_text, tools)))
+        earlier = told.get("toolUseLeftOut")
+        before = [f"({earlier} earlier ones are left out)"] if earlier else []
+        parts.append("Tools: " + ", ".join([*before, *map(_tool_text, tools)]))
     parts += [_question_text(each) for each in told.get("pendingQuestions", [])]
     if note := told.get("note"):
         parts.append(note)

@@ -201,8 +201,10 @@ class ToolHandlers:
         told = act.told
         if any(each.id in closed for each in status.questions):
             told = {**told, "note": CLOSED}
-        written = results.full if _is_full(act) else results.brief
-        return _outcome(written(status, told, answered_by=by), status)
+        if _is_full(act):
+            whole = results.full(status, told, answered_by=by, since=act.cursor is not None)
+            return _outcome(whole, status)
+        return _outcome(results.brief(status, told, answered_by=by), status)
 
     async def _wait(self, act: Act, caller: CallContext) -> Act:
         """Wait, and return the act with the session as it is then."""

@@ -223,6 +223,7 @@ STATUS_TOOL: Final = _tool(
                     "status",
                 ),
             },
+            "toolUseLeftOut": COUNT,
             "costUsd": {"type": "number"},
             "tokens": _told(
                 {"input": COUNT, "output": COUNT, "cacheRead": COUNT, "cacheWrite": COUNT}
