@@ -49,6 +49,8 @@ TOLD_WITH_A_STATUS = {
     "Tokens",
     "ToolRun",
     "Subagent",
+    "ModelSpent",
+    "SignIn",
     "Queued",
 }
 FRAMES = {"Events", "Done", "Failed"}

@@ -560,3 +560,84 @@ def test_a_record_that_cannot_be_read_is_set_aside(body: bytes) -> None:
     assert isinstance(decode_record(body), Unreadable)
     view = fold(*begun(), ("prompt.sent", body), echo("p"), ends("p"))
     assert view.state == "done"
+
+
+# What the documents want to be seen of a session
+
+
+def test_a_compaction_is_seen_from_its_beginning_to_its_end() -> None:
+    compacting = line("system", subtype="status", status="compacting")
+    view = fold(*begun(), compacting)
+    assert view.status().compacting
+    for end in (
+        line("system", subtype="status", status=None),
+        line("system", subtype="compact_boundary", compact_metadata={"trigger": "auto"}),
+        ends("p"),
+        DIED,
+    ):
+        assert not fold(*begun(), compacting, end).status().compacting
+
+
+def test_a_sign_in_is_seen_until_it_has_worked() -> None:
+    trying = line("auth_status", isAuthenticating=True, output=["Open https://example.org"])
+    failed = line("auth_status", isAuthenticating=False, output=[], error="No such account")
+    worked = line("auth_status", isAuthenticating=False, output=[])
+    told_of = fold(*begun(), trying).status().sign_in
+    assert told_of is not None
+    assert (told_of.is_signing_in, told_of.output) == (True, ["Open https://example.org"])
+    told_of = fold(*begun(), trying, failed).status().sign_in
+    assert told_of is not None
+    assert (told_of.is_signing_in, told_of.error) == (False, "No such account")
+    assert fold(*begun(), trying, worked).status().sign_in is None
+    assert fold(*begun(), failed, ends("p")).status().sign_in is None
+
+
+def test_a_turn_has_the_output_that_its_schema_wanted() -> None:
+    wanted = {"depth": 7}
+    folding = Folding()
+    view = folding.feed(*begun(), ends("p", structured_output=wanted))
+    assert view.status().structured_output == wanted
+    assert record_of(folding.turns[0]).structured_output == wanted
+    large = fold(*begun(), ends("p", structured_output={"a": "x" * 30_000}))
+    assert large.status().structured_output is None
+
+
+def test_a_running_tool_tells_how_long_it_runs() -> None:
+    progress = line("tool_progress", tool_use_id="t", tool_name="Bash", elapsed_time_seconds=31.5)
+    (run,) = fold(*begun(), calls("t"), progress).running_tools
+    assert run.elapsed_s == 31.5
+
+
+def used(cost: float, output: int) -> dict[str, Any]:
+    return {"costUSD": cost, "outputTokens": output, "inputTokens": 2}
+
+
+def test_each_model_has_what_it_used_and_cost() -> None:
+    # The totals of a process, as older CLIs tell them; the last one is a new process.
+    first = ends("p", modelUsage={"big": used(0.5, 10)})
+    second = ends("q", modelUsage={"big": used(0.75, 30), "small": used(0.125, 1)})
+    again = [said("q"), sent("q"), echo("q")]
+    third = ends("r", modelUsage={"big": used(0.25, 5)})
+    view = fold(*begun(), first, *again, second, DIED, *begun("r")[1:], third)
+    spent = view.status().models
+    assert {name: (each.cost_usd, each.tokens.output) for name, each in spent.items()} == {
+        "big": (1.0, 35),
+        "small": (0.125, 1),
+    }
+
+
+def test_each_model_has_what_a_newer_cli_tells_of_the_turn() -> None:
+    since = {"big": used(0.25, 5)}
+    told_of = ends("p", modelUsage={"big": used(9.0, 900)}, model_usage_since_last_result=since)
+    assert fold(*begun(), told_of).models["big"].cost_usd == 0.25
+
+
+def test_a_subagent_tells_its_call_its_last_tool_and_what_it_used() -> None:
+    started = line("system", subtype="task_started", task_id="k", tool_use_id="a", description="x")
+    usage = {"total_tokens": 900, "tool_uses": 3, "duration_ms": 1500}
+    progress = line(
+        "system", subtype="task_progress", task_id="k", last_tool_name="Grep", usage=usage
+    )
+    (agent,) = fold(*begun(), calls("a", "Agent"), started, progress).subagents
+    assert (agent.tool_use_id, agent.last_tool) == ("a", "Grep")
+    assert (agent.tokens, agent.tool_uses, agent.duration_ms) == (900, 3, 1500)

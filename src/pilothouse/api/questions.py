@@ -73,6 +73,12 @@ class Question(ResultData, frozen=True):
     input: JsonObject = field(default_factory=dict[str, Any])
     reason: str | None = None
     """Why the CLI asks, in its own words."""
+    reason_type: str | None = None
+    """What made it ask: `rule`, `mode`, `hook`, `workingDir`, `safetyCheck`, ..."""
+    matched_rule: str | None = None
+    """The CLI's rule that says to ask."""
+    blocked_path: str | None = None
+    """The path that is not open to the session."""
     posed: list[Posed] = field(default_factory=list[Posed])
     plan: str | None = None
     plan_file: str | None = None

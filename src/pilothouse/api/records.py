@@ -37,7 +37,7 @@ from pilothouse.protocol.wire import as_object, encode_json, parse
 from .answers import Answer
 from .questions import Question
 from .requests import Caps, SessionOptions
-from .statuses import Tokens
+from .statuses import ModelSpent, Tokens
 from .values import Content, Via
 
 __all__ = [
@@ -206,6 +206,9 @@ class TurnEnded(Record, frozen=True, tag="turn.ended"):
     tokens: Tokens = Tokens()
     prompts: list[str] = field(default_factory=list[str])
     text: str = ""
+    models: dict[str, ModelSpent] = field(default_factory=dict[str, ModelSpent])
+    structured_output: Any = None
+    duration_ms: int = 0
 
 
 class RulesKept(Record, frozen=True, tag="rules.kept"):

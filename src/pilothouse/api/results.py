@@ -142,7 +142,7 @@ class DryRun(ResultData, frozen=True):
     """How many more differ: those that were asked before the first of these."""
 
 
-CostGroup = Literal["turn", "session", "project", "day"]
+CostGroup = Literal["turn", "session", "project", "day", "model"]
 
 
 class CostLine(ResultData, frozen=True):

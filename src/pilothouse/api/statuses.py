@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from msgspec import field
 
@@ -14,9 +14,11 @@ __all__ = [
     "ContextUsed",
     "Listed",
     "Listing",
+    "ModelSpent",
     "Queued",
     "RateLimit",
     "Retry",
+    "SignIn",
     "Status",
     "Subagent",
     "Tokens",
@@ -65,6 +67,29 @@ class Tokens(ResultData, frozen=True):
         )
 
 
+class ModelSpent(ResultData, frozen=True):
+    """What one model has used and cost."""
+
+    cost_usd: float = 0.0
+    tokens: Tokens = Tokens()
+
+    def plus(self, other: ModelSpent) -> ModelSpent:
+        """The sum of both."""
+        return ModelSpent(
+            cost_usd=self.cost_usd + other.cost_usd, tokens=self.tokens.plus(other.tokens)
+        )
+
+
+class SignIn(ResultData, frozen=True):
+    """The CLI signs in, or cannot."""
+
+    at: int
+    is_signing_in: bool = False
+    output: list[str] = field(default_factory=list[str])
+    """What it tells the person who signs in: an address, say."""
+    error: str | None = None
+
+
 class ToolRun(ResultData, frozen=True):
     id: str
     name: str
@@ -72,6 +97,8 @@ class ToolRun(ResultData, frozen=True):
     detail: str = ""
     since: int = 0
     agent: str | None = None
+    elapsed_s: float | None = None
+    """How long it has been running, as the CLI last reported."""
 
 
 class Subagent(ResultData, frozen=True):
@@ -79,6 +106,12 @@ class Subagent(ResultData, frozen=True):
     kind: str
     description: str
     since: int = 0
+    tool_use_id: str | None = None
+    """The tool call that it belongs to."""
+    last_tool: str | None = None
+    tool_uses: int = 0
+    tokens: int = 0
+    duration_ms: int = 0
 
 
 class Queued(ResultData, frozen=True):
@@ -121,8 +154,14 @@ class Status(ResultData, frozen=True):
     retry: Retry | None = None
     rate_limit: RateLimit | None = None
     context: ContextUsed | None = None
+    compacting: bool = False
+    """The conversation is being summarised."""
+    sign_in: SignIn | None = None
+    """Set while the CLI signs in, and when it could not."""
     cost_usd: float = 0.0
     tokens: Tokens = Tokens()
+    models: dict[str, ModelSpent] = field(default_factory=dict[str, ModelSpent])
+    """What each model has used and cost."""
     turns: int = 0
     running_tools: list[ToolRun] = field(default_factory=list[ToolRun])
     recent_tools: list[ToolRun] = field(default_factory=list[ToolRun])
@@ -135,6 +174,8 @@ class Status(ResultData, frozen=True):
     queued: list[Queued] = field(default_factory=list[Queued])
     result: str | None = None
     """The text of the last turn that ended."""
+    structured_output: Any = None
+    """What it gave for the `json_schema` of the session, up to 20,000 characters of JSON."""
     output: list[str] = field(default_factory=list[str])
     """The last lines of text of the model's, when they were asked for."""
     output_cut: bool = False

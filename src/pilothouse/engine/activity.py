@@ -12,18 +12,33 @@ from typing import Any, Final, cast
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from pilothouse.api.statuses import ContextUsed, RateLimit, Retry, Subagent, Tokens, ToolRun
-from pilothouse.client.turns import OpenTask
+from pilothouse.api.statuses import (
+    ContextUsed,
+    ModelSpent,
+    RateLimit,
+    Retry,
+    SignIn,
+    Subagent,
+    Tokens,
+    ToolRun,
+)
+from pilothouse.client.turns import OpenTask, bounded_usd
 from pilothouse.protocol import (
     ApiRetryMessage,
     AssistantMessage,
+    AuthStatusMessage,
     CompactBoundaryMessage,
     ConversationResetMessage,
     Message,
+    ModelUsage,
     PermissionDeniedMessage,
     RateLimitEvent,
     ResultMessage,
+    StatusMessage,
+    TaskProgressMessage,
+    TaskStartedMessage,
     TokenUsage,
+    ToolProgressMessage,
     ToolResultBlock,
     ToolUseBlock,
     UserMessage,
@@ -37,6 +52,9 @@ RECENT: Final = 10
 
 LINE: Final = 120
 """As much of a text as stands in a line."""
+
+SIGN_IN_LINES: Final = 10
+"""How many lines of a sign-in are remembered."""
 
 MAX_COUNT: Final = 10**12
 """The upper bound of a count: whatever a CLI reports, a database can still add the sums."""
@@ -73,6 +91,12 @@ class Activity(Struct, omit_defaults=True):
     """The one that spoke last in the conversation itself."""
     used: int | None = None
     window: int | None = None
+    compacting: bool = False
+    sign_in: SignIn | None = None
+    task_calls: dict[str, str] = field(default_factory=dict[str, str])
+    """Task -> the tool use it belongs to."""
+    totals: dict[str, ModelSpent] = field(default_factory=dict[str, ModelSpent])
+    """What the CLI that is alive has told of each model so far."""
 
     @property
     def context(self) -> ContextUsed | None:
@@ -97,9 +121,12 @@ class Activity(Struct, omit_defaults=True):
                 kind=task.kind,
                 description=headline(task.description),
                 since=at,
+                tool_use_id=self.task_calls.get(task.task_id),
             )
             for task in tasks
         }
+        kept = self.task_calls.items()
+        self.task_calls = {task: call for task, call in kept if task in self.subagents}
 
     def deny(self, tool_use_id: str) -> None:
         """Somebody said no to this tool use, now or after it had been given back as an error."""
@@ -119,8 +146,10 @@ class Activity(Struct, omit_defaults=True):
     def end(self) -> None:
         """The CLI is gone, and with it whatever ran."""
         self.keep_running(())
-        self.subagents = {}
+        self.subagents, self.task_calls = {}, {}
+        self.totals = {}
         self.retry = None
+        self.compacting = False
 
     # One step per kind of message
 
@@ -142,6 +171,9 @@ class Activity(Struct, omit_defaults=True):
 
     def result(self, message: ResultMessage, _: int) -> None:
         self.retry = None
+        self.compacting = False
+        if not message.is_error:
+            self.sign_in = None
         for denial in message.permission_denials:
             self.deny(denial.tool_use_id)
         self.window = self._window_of(message) or self.window
@@ -165,9 +197,63 @@ class Activity(Struct, omit_defaults=True):
     def compacted(self, message: CompactBoundaryMessage, _: int) -> None:
         tokens = message.compact_metadata.post_tokens
         self.used = None if tokens is None else bounded(tokens)
+        self.compacting = False
 
     def reset(self, _message: ConversationResetMessage, _: int) -> None:
         self.used = None
+        self.totals = {}
+
+    def status(self, message: StatusMessage, _: int) -> None:
+        self.compacting = message.status == "compacting"
+
+    def signed_in(self, message: AuthStatusMessage, at: int) -> None:
+        is_over = not message.is_authenticating and message.error is None
+        self.sign_in = (
+            None
+            if is_over
+            else SignIn(
+                at=at,
+                is_signing_in=message.is_authenticating,
+                output=[headline(each) for each in message.output[-SIGN_IN_LINES:]],
+                error=None if message.error is None else headline(message.error),
+            )
+        )
+
+    def tool_progress(self, message: ToolProgressMessage, _: int) -> None:
+        run = self.running.get(message.tool_use_id)
+        if run is not None:
+            elapsed = round(min(max(message.elapsed_time_seconds, 0.0), float(MAX_COUNT)), 1)
+            self.running[run.id] = replace(run, elapsed_s=elapsed)
+
+    def task_started(self, message: TaskStartedMessage, _: int) -> None:
+        if message.tool_use_id:
+            self.task_calls[message.task_id] = message.tool_use_id
+
+    def task_progress(self, message: TaskProgressMessage, _: int) -> None:
+        known = self.subagents.get(message.task_id)
+        if known is None:
+            return
+        self.subagents[known.id] = replace(
+            known,
+            tool_use_id=message.tool_use_id or known.tool_use_id,
+            last_tool=message.last_tool_name or known.last_tool,
+            tool_uses=bounded(message.usage.tool_uses),
+            tokens=bounded(message.usage.total_tokens),
+            duration_ms=bounded(message.usage.duration_ms),
+        )
+
+    def spend(self, message: ResultMessage) -> dict[str, ModelSpent]:
+        """What each model has used in the turn that ended with this result."""
+        told = message.model_usage_since_last_result
+        totals = {name: spent_of(usage) for name, usage in message.model_usage.items()}
+        before, self.totals = self.totals, totals
+        if told:
+            return {name: spent_of(usage) for name, usage in told.items()}
+        return {
+            name: found
+            for name, total in totals.items()
+            if (found := _less(total, before.get(name))) != ModelSpent()
+        }
 
     def _window_of(self, message: ResultMessage) -> int:
         # The small models that help along have windows of their own.
@@ -195,11 +281,16 @@ _Step = Callable[[Activity, Any, int], None]
 _STEPS: Final[dict[type[Any], _Step]] = {
     ApiRetryMessage: Activity.api_retry,
     AssistantMessage: Activity.assistant,
+    AuthStatusMessage: Activity.signed_in,
     CompactBoundaryMessage: Activity.compacted,
     ConversationResetMessage: Activity.reset,
     PermissionDeniedMessage: Activity.permission_denied,
     RateLimitEvent: Activity.rate_limited,
     ResultMessage: Activity.result,
+    StatusMessage: Activity.status,
+    TaskProgressMessage: Activity.task_progress,
+    TaskStartedMessage: Activity.task_started,
+    ToolProgressMessage: Activity.tool_progress,
     UserMessage: Activity.user,
 }
 
@@ -232,6 +323,35 @@ def tokens_of(usage: TokenUsage) -> Tokens:
         output=bounded(usage.output_tokens),
         cache_read=bounded(usage.cache_read_input_tokens),
         cache_write=bounded(usage.cache_creation_input_tokens),
+    )
+
+
+def spent_of(usage: ModelUsage) -> ModelSpent:
+    """What a CLI tells of a model in our words."""
+    return ModelSpent(
+        cost_usd=bounded_usd(usage.cost_usd),
+        tokens=Tokens(
+            input=bounded(usage.input_tokens),
+            output=bounded(usage.output_tokens),
+            cache_read=bounded(usage.cache_read_input_tokens),
+            cache_write=bounded(usage.cache_creation_input_tokens),
+        ),
+    )
+
+
+def _less(total: ModelSpent, before: ModelSpent | None) -> ModelSpent:
+    """The difference of two totals; a total that is smaller was begun anew."""
+    if before is None or total.tokens.output < before.tokens.output:
+        return total
+    one, other = total.tokens, before.tokens
+    return ModelSpent(
+        cost_usd=max(total.cost_usd - before.cost_usd, 0.0),
+        tokens=Tokens(
+            input=max(one.input - other.input, 0),
+            output=one.output - other.output,
+            cache_read=max(one.cache_read - other.cache_read, 0),
+            cache_write=max(one.cache_write - other.cache_write, 0),
+        ),
     )
 
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, Self
 
 from pilothouse.api.answers import Answer
 from pilothouse.api.events import Batch
@@ -26,6 +26,7 @@ from pilothouse.api.requests import Ask, Fork, Say, Start
 from pilothouse.api.results import (
     AllStopped,
     Cancelled,
+    CostGroup,
     CostReport,
     DryRun,
     Health,
@@ -282,7 +283,7 @@ class SessionEngine:
 
     async def cost(
         self,
-        by: Literal["turn", "session", "project", "day"] = "session",
+        by: CostGroup = "session",
         *,
         session_id: str | None = None,
         since: int | None = None,

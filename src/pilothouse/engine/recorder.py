@@ -183,7 +183,8 @@ class Recorder:
 
     def _endings(self, view: View, turns: Sequence[Turn], at: int, first: int) -> list[Draft]:
         return [
-            _record(view, record_of(turn), number, at) for number, turn in enumerate(turns, first)
+            _record(view, record_of(turn, view.models_of(turn)), number, at)
+            for number, turn in enumerate(turns, first)
         ]
 
     async def kept(self) -> None:
@@ -293,6 +294,7 @@ def _cost(view: View, turn: Turn, at: int) -> CostRow:
         day=day_of(at),
         usd=turn.cost_usd,
         tokens=record_of(turn).tokens,
+        models=view.models_of(turn),
     )
 
 

@@ -6,14 +6,14 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
-from typing import Final, Literal, TypeVar
+from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
 from pilothouse import __version__
 from pilothouse.api.events import Batch, Event
 from pilothouse.api.redaction import tellable
-from pilothouse.api.results import CostReport, DryRun, Health, PolicyReport
+from pilothouse.api.results import CostGroup, CostReport, DryRun, Health, PolicyReport
 from pilothouse.api.statuses import Listing, Status, ToolRun
 from pilothouse.api.values import JsonObject
 from pilothouse.errors import JournalError, UnknownSession
@@ -184,7 +184,7 @@ class Reports:
 
     async def cost(
         self,
-        by: Literal["turn", "session", "project", "day"] = "session",
+        by: CostGroup = "session",
         *,
         session_id: str | None = None,
         since: int | None = None,

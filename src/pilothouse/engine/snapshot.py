@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 from msgspec import Struct, field
@@ -14,6 +14,7 @@ from pilothouse.api.requests import Caps, SessionOptions
 from pilothouse.api.statuses import (
     ContextUsed,
     Listed,
+    ModelSpent,
     Queued,
     RateLimit,
     Retry,
@@ -128,8 +129,10 @@ class Facts(Struct, omit_defaults=True):
     """The first and the last entry of that one: its partials can go. Empty: there was none."""
     cost_usd: float = 0.0
     tokens: Tokens = Tokens()
+    models: dict[str, ModelSpent] = field(default_factory=dict[str, ModelSpent])
     turns: int = 0
     result: str | None = None
+    structured_output: Any = None
     questions: dict[str, Question] = field(default_factory=dict[str, Question])
     """Those that take an answer, oldest first: open ones, and ones whose CLI died before."""
     activity: Activity = field(default_factory=Activity)
@@ -224,8 +227,11 @@ class Facts(Struct, omit_defaults=True):
             retry=self.retry,
             rate_limit=self.rate_limit,
             context=self.context,
+            compacting=self.activity.compacting,
+            sign_in=self.activity.sign_in,
             cost_usd=self.cost_usd,
             tokens=self.tokens,
+            models=dict(self.models),
             turns=self.turns,
             running_tools=self.running_tools,
             recent_tools=self.recent_tools,
@@ -234,6 +240,7 @@ class Facts(Struct, omit_defaults=True):
             questions=list(self.questions.values()),
             queued=[each.told() for each in queued],
             result=self.result,
+            structured_output=self.structured_output,
             output=list(output),
             foreign=self.foreign,
             parent=self.parent,

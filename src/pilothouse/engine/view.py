@@ -17,7 +17,7 @@ What gives the machine its signals:
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, Self
 
 from msgspec import field
@@ -49,7 +49,7 @@ from pilothouse.api.records import (
     decode_record,
 )
 from pilothouse.api.requests import SessionOptions
-from pilothouse.api.statuses import Status, Tokens, Waiting
+from pilothouse.api.statuses import ModelSpent, Status, Tokens, Waiting
 from pilothouse.api.values import is_id
 from pilothouse.client.prompts import is_command
 from pilothouse.client.turns import Turn, TurnTracker, bounded_usd
@@ -69,9 +69,10 @@ from pilothouse.protocol import (
     UserMessage,
     decode,
 )
+from pilothouse.protocol.wire import encode_json
 
 from . import activity
-from .activity import headline, tokens_of
+from .activity import bounded, headline, tokens_of
 from .questions import closed
 from .session_state import Signal, step
 from .snapshot import Facts, QueuedPrompt, RestCause, decode_facts, encode_facts, text_of
@@ -82,6 +83,9 @@ log = logging.getLogger("pilothouse")
 
 RESULT: Final = 20_000
 """The most characters of a turn's text that a view has; the journal has all of it."""
+
+SPENT: Final = 7
+"""How many turns that ended a view has the models of, beside the last: a few end at once."""
 
 _NO: Final = (Deny, RejectPlan, RevisePlan, ClearContext)
 """Answers after which the tool does not run."""
@@ -108,6 +112,10 @@ class View(Facts):
 
     unrecorded: list[Turn] = field(default_factory=list[Turn])
     """Turns that ended and whose `turn.ended` has not come yet."""
+    spent: list[tuple[Turn, dict[str, ModelSpent]]] = field(
+        default_factory=list["tuple[Turn, dict[str, ModelSpent]]"]
+    )
+    """What each model has used in the last turns that ended."""
     tracker: TurnTracker | None = None
 
     def __post_init__(self) -> None:
@@ -408,8 +416,14 @@ class View(Facts):
         for prompt_id in turn.prompts:
             self.queued.pop(prompt_id, None)
         self.unrecorded.append(turn)
+        if turn.result is not None:
+            self.spent = [*self.spent[-SPENT:], (turn, self.activity.spend(turn.result))]
         self._close_range()
         self.ending = RestCause(turn.outcome, _reason(turn))
+
+    def models_of(self, turn: Turn) -> dict[str, ModelSpent]:
+        """What each model has used in a turn that has just ended."""
+        return next((models for each, models in self.spent if each is turn), {})
 
     def _given_back(self, prompts: Sequence[str]) -> None:
         """The CLI lets go of messages that it had queued: those that are held stay for the next."""
@@ -427,6 +441,11 @@ class View(Facts):
         self.turns += 1
         self.cost_usd += bounded_usd(record.cost_usd)
         self.tokens = self.tokens.plus(record.tokens)
+        for name, spent in record.models.items():
+            self.models[name] = self.models.get(name, ModelSpent()).plus(spent)
+        self.structured_output = record.structured_output
+        if len(encode_json(record.structured_output)) > RESULT:
+            self.structured_output = None
         if record.outcome != "interrupted":
             # The text of such a result is a diagnosis of the CLI's own, meant for nobody.
             self.result = record.text[:RESULT]
@@ -505,9 +524,10 @@ def is_refusal(record: QuestionClosed) -> bool:
     return record.state == "expired" or isinstance(record.answer, _NO)
 
 
-def record_of(turn: Turn) -> TurnEnded:
-    """Return the record of a turn that ended."""
-    tokens = tokens_of(turn.result.usage) if turn.result is not None else Tokens()
+def record_of(turn: Turn, models: Mapping[str, ModelSpent] | None = None) -> TurnEnded:
+    """Return the record of a turn that ended, and of what each model has used in it."""
+    result = turn.result
+    tokens = tokens_of(result.usage) if result is not None else Tokens()
     return TurnEnded(
         outcome=turn.outcome,
         reason=turn.reason,
@@ -515,6 +535,9 @@ def record_of(turn: Turn) -> TurnEnded:
         tokens=tokens,
         prompts=list(turn.prompts),
         text=turn.text,
+        models=dict(models or {}),
+        structured_output=turn.structured_output,
+        duration_ms=0 if result is None else bounded(result.duration_ms),
     )
 
 

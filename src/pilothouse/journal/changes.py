@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterable, Sequence
 
 from pilothouse.api.codec import encode_strictly
 from pilothouse.api.events import Event
+from pilothouse.api.statuses import Tokens
 from pilothouse.api.values import MAX_WHOLE
 from pilothouse.protocol.strict import clean_text
 
-from .contract import Changes, CostRow
+from .contract import Changes
 from .session_rows import write_sessions
 
 __all__ = ["write_changes"]
@@ -41,8 +42,29 @@ def write_changes(
     db.executemany(
         "INSERT INTO costs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
-            (last, number(c.session_id), clean_text(c.project), c.at, c.day, *_sums(c))
+            (
+                last,
+                number(c.session_id),
+                clean_text(c.project),
+                c.at,
+                c.day,
+                *_sums(c.usd, c.tokens),
+            )
             for c in changes.costs
+        ],
+    )
+    db.executemany(
+        "INSERT INTO model_costs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                number(c.session_id),
+                clean_text(name),
+                c.at,
+                c.day,
+                *_sums(each.cost_usd, each.tokens),
+            )
+            for c in changes.costs
+            for name, each in c.models.items()
         ],
     )
     now = int(time.time() * 1000)
@@ -58,9 +80,8 @@ def write_changes(
     write_sessions(db, changes.sessions, number)
 
 
-def _sums(cost: CostRow) -> Iterable[float]:
+def _sums(usd: float, tokens: Tokens) -> Iterable[float]:
     # A line of a CLI's must not stop the journal, whatever it counts.
-    tokens = cost.tokens
-    yield cost.usd if math.isfinite(cost.usd) else 0.0
+    yield usd if math.isfinite(usd) else 0.0
     for count in (tokens.input, tokens.output, tokens.cache_read, tokens.cache_write):
         yield max(min(count, MAX_WHOLE), 0)

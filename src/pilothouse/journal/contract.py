@@ -8,16 +8,16 @@ valid as cursors whatever is removed later: a reader gets a gap in its place.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from pilothouse.api.events import Batch
 from pilothouse.api.questions import Question, QuestionState
-from pilothouse.api.results import CostLine
-from pilothouse.api.statuses import Tokens
+from pilothouse.api.results import CostGroup, CostLine
+from pilothouse.api.statuses import ModelSpent, Tokens
 
 __all__ = [
     "MAX_BATCH_BYTES",
@@ -70,6 +70,8 @@ class CostRow(Struct, frozen=True, kw_only=True):
     """The local date, as 2026-01-31."""
     usd: float
     tokens: Tokens
+    models: Mapping[str, ModelSpent] = field(default_factory=dict[str, ModelSpent])
+    """What each model had of it."""
 
 
 class KeyRow(Struct, frozen=True, kw_only=True):
@@ -282,7 +284,7 @@ class Journal(Protocol):
 
     async def costs(
         self,
-        by: Literal["turn", "session", "project", "day"],
+        by: CostGroup,
         *,
         session_id: str | None = None,
         since: int | None = None,

@@ -455,20 +455,22 @@ class Database:
     def costs(
         self, by: str, session_id: str | None, since: int | None, day: str | None
     ) -> list[CostLine]:
-        """Sums by turn, session, project or day, in the order of their first turn."""
+        """Sums by turn, session, project, day or model, in the order of their first turn."""
         group = {
             "turn": "(SELECT id FROM sessions WHERE key = session) || '/' || seq",
             "session": "(SELECT id FROM sessions WHERE key = session)",
             "project": "project",
             "day": "day",
+            "model": "model",
         }[by]
+        table = "model_costs" if by == "model" else "costs"
         where, values = given(
             {"session = ?": self._known(session_id), "at >= ?": since, "day = ?": day}
         )
         rows = self._rows(
             # `total` has no limit that a sum of what CLIs have said could reach.
             f"SELECT {group} AS part, total({BOUNDED_USD}), count(*), total(input), total(output),"
-            f" total(cache_read), total(cache_write) FROM costs WHERE {where}"
+            f" total(cache_read), total(cache_write) FROM {table} WHERE {where}"
             " GROUP BY part ORDER BY min(rowid)",
             *values,
         )

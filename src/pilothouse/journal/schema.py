@@ -144,7 +144,24 @@ def m5_sessions_at_work(db: sqlite3.Connection) -> None:
         db.execute(f"CREATE INDEX IF NOT EXISTS {index}")
 
 
-MIGRATIONS: Final = (m1_everything, m2_runs, m3_odd_lines, m4_pages, m5_sessions_at_work)
+def m6_models(db: sqlite3.Connection) -> None:
+    """What each model had of a turn's cost. Of earlier turns nothing is known."""
+    db.execute(
+        "CREATE TABLE IF NOT EXISTS model_costs (session INTEGER NOT NULL, model TEXT NOT NULL,"
+        " at INTEGER NOT NULL, day TEXT NOT NULL, usd REAL NOT NULL, input INTEGER NOT NULL,"
+        " output INTEGER NOT NULL, cache_read INTEGER NOT NULL, cache_write INTEGER NOT NULL)"
+    )
+    db.execute("CREATE INDEX IF NOT EXISTS model_costs_by_session ON model_costs (session)")
+
+
+MIGRATIONS: Final = (
+    m1_everything,
+    m2_runs,
+    m3_odd_lines,
+    m4_pages,
+    m5_sessions_at_work,
+    m6_models,
+)
 
 
 def migrate(db: sqlite3.Connection, lock: threading.Lock) -> None:

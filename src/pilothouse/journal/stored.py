@@ -11,14 +11,14 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import Any, Final, Literal, ParamSpec, Protocol, TypeVar
+from typing import Any, Final, ParamSpec, Protocol, TypeVar
 
 from msgspec import Raw
 
 from pilothouse.api.events import Batch, Event, Gap
 from pilothouse.api.questions import Question, QuestionState
 from pilothouse.api.records import KINDS, PARTIAL
-from pilothouse.api.results import CostLine
+from pilothouse.api.results import CostGroup, CostLine
 from pilothouse.errors import JournalError
 
 from .contract import (
@@ -412,7 +412,7 @@ class StoredJournal:
 
     async def costs(
         self,
-        by: Literal["turn", "session", "project", "day"],
+        by: CostGroup,
         *,
         session_id: str | None = None,
         since: int | None = None,

@@ -251,6 +251,18 @@ def test_where_only_the_mode_would_change_no_file_is_offered() -> None:
     }
 
 
+def test_a_question_tells_what_made_the_cli_ask() -> None:
+    rule = {"source": "localSettings", "tool_name": "Bash", "rule_content": "make:*"}
+    fields = {
+        "decision_reason_type": "rule",
+        "blocked_path": "/srv\u202e",
+        "matched_ask_rule": rule,
+    }
+    question = posed(bash(**fields))
+    assert (question.reason_type, question.matched_rule) == ("rule", "Bash(make:*)")
+    assert question.blocked_path == "/srv\\u202e"
+
+
 def test_always_names_the_directory_that_it_opens() -> None:
     folder = {"type": "addDirectories", "directories": ["/srv/dock"], "destination": "session"}
     path = {"file_path": "/srv/dock/a"}

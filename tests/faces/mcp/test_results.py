@@ -11,7 +11,19 @@ from jsonschema import Draft202012Validator
 from msgspec.structs import replace
 
 from pilothouse.api.questions import Option, Posed
-from pilothouse.api.statuses import Listed, Listing, Queued, Retry, Status, Tokens, ToolRun, Waiting
+from pilothouse.api.statuses import (
+    Listed,
+    Listing,
+    ModelSpent,
+    Queued,
+    Retry,
+    SignIn,
+    Status,
+    Subagent,
+    Tokens,
+    ToolRun,
+    Waiting,
+)
 from pilothouse.faces.mcp import results
 from pilothouse.faces.mcp.problems import FORM_CLOSED
 from pilothouse.faces.mcp.questions import pending
@@ -98,6 +110,30 @@ def test_tools_have_three_states() -> None:
         ("Write", "denied", None),
         ("Bash", "running", None),
     ]
+
+
+def test_what_goes_on_is_told() -> None:
+    told = results.full(
+        status(
+            "done",
+            compacting=True,
+            structured_output={"depth": 7},
+            models={"big": ModelSpent(cost_usd=0.5, tokens=Tokens(output=3))},
+            subagents=[Subagent(id="k", kind="local_agent", description="x", last_tool="Grep")],
+            sign_in=SignIn(at=NOW, error="No such account"),
+            running_tools=[ToolRun(id="1", name="Bash", state="running", elapsed_s=31.5)],
+        ),
+        {},
+    )
+    PROMISED["claude_status"].validate(told)
+    assert (told["compacting"], told["structuredOutput"]) == (True, {"depth": 7})
+    assert told["models"]["big"]["costUsd"] == 0.5
+    assert told["subagents"][0]["lastTool"] == "Grep"
+    assert told["toolUseEvents"][0]["elapsedSeconds"] == 31.5
+    text = results.text(told)
+    assert "compacting" in text
+    assert "could not sign in: No such account" in text
+    assert '{"depth":7}' in text
 
 
 def used(number: int, detail: str = "") -> list[ToolRun]:

@@ -109,7 +109,7 @@ class Folding:
             turns = self._one(kind, body)
             self.turns += turns
             for turn in turns:
-                self._one(*entry(record_of(turn)))
+                self._one(*entry(record_of(turn, self.view.models_of(turn))))
         return self.view
 
     def _one(self, kind: str, body: bytes) -> list[Turn]:

@@ -24,6 +24,7 @@ from pilothouse.client.permissions import (
 from pilothouse.protocol import (
     AddDirectories,
     AddRules,
+    MatchedAskRule,
     PermissionDestination,
     PermissionUpdate,
     SetMode,
@@ -96,7 +97,8 @@ def question_id(session_id: str, request_id: str) -> str:
 
 
 def _asked_by_tool(base: Question, request: PermissionRequest) -> Question:
-    reason = request.request.decision_reason
+    asked = request.request
+    reason, rule = asked.decision_reason, asked.matched_ask_rule
     return msgspec.structs.replace(
         base,
         tool_name=request.tool_name,
@@ -104,7 +106,14 @@ def _asked_by_tool(base: Question, request: PermissionRequest) -> Question:
         agent_id=request.agent_id,
         input=clean(request.input),
         reason=None if reason is None else escape(reason),
+        reason_type=_line(asked.decision_reason_type),
+        matched_rule=None if rule is None else _line(_rule(rule)),
+        blocked_path=_line(asked.blocked_path, ADDRESS_SHOWN),
     )
+
+
+def _line(text: str | None, limit: int = RULES_SHOWN) -> str | None:
+    return None if text is None else one_line(text, limit)
 
 
 def _tool(
@@ -291,7 +300,7 @@ def _kept(updates: Sequence[PermissionUpdate]) -> str:
     return one_line(" and ".join(part for part in parts if part), RULES_SHOWN)
 
 
-def _rule(rule: client.PermissionRule) -> str:
+def _rule(rule: client.PermissionRule | MatchedAskRule) -> str:
     if rule.rule_content is None:
         return rule.tool_name
     return f"{rule.tool_name}({rule.rule_content})"

@@ -86,8 +86,13 @@ def pending(question: Question) -> JsonObject:
         given = writable(question.input)
         if len(msgspec.json.encode(given)) <= INPUT_SHOWN:
             told["input"] = given
-    if question.reason:
-        told["reason"] = question.reason
+    why = {
+        "reason": question.reason,
+        "reasonType": question.reason_type,
+        "matchedRule": question.matched_rule,
+        "blockedPath": question.blocked_path,
+    }
+    told |= {name: value for name, value in why.items() if value}
     if question.expires_at is not None:
         told["expiresAt"] = time_of(question.expires_at)
     return told

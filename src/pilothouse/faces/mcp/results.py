@@ -9,7 +9,7 @@ from typing import Any, Final, Literal
 from msgspec import json
 
 from pilothouse.api.questions import Question
-from pilothouse.api.statuses import Listed, Listing, Status, ToolRun
+from pilothouse.api.statuses import Listed, Listing, SignIn, Status, Subagent, ToolRun
 
 from .addresses import address_of
 from .problems import FORM_CLOSED, SIGN_IN, wants_sign_in
@@ -28,6 +28,7 @@ SHOWN: Final = 16_000
 TOOLS_SHOWN: Final = 8_000
 """Characters of the tools that were used."""
 TITLE_SHOWN: Final = 200
+SUBAGENTS_SHOWN: Final = 20
 OPTIONS_SHOWN: Final = 200
 """Characters of the options that are named where an answer is to be."""
 AT_REST: Final = ("done", "error", "interrupted")
@@ -75,6 +76,7 @@ def full(
             "cacheRead": status.tokens.cache_read,
             "cacheWrite": status.tokens.cache_write,
         },
+        **({"models": _models(status)} if status.models else {}),
         "turnCount": status.turns,
         **_particulars(status),
         **_trouble(status, told),
@@ -179,6 +181,7 @@ def _tool(tool: ToolRun) -> JsonObject:
         "status": "completed" if failed else tool.state,
         **({"error": True} if failed else {}),
         **({"detail": tool.detail[:TITLE_SHOWN]} if tool.detail else {}),
+        **({"elapsedSeconds": tool.elapsed_s} if tool.elapsed_s is not None else {}),
     }
 
 
@@ -191,6 +194,9 @@ def _particulars(status: Status) -> JsonObject:
         "model": status.model,
         "permissionMode": status.mode,
         "waitingOn": f"{waiting.what} {waiting.detail}".strip() if waiting else None,
+        "compacting": status.compacting or None,
+        "structuredOutput": _structured(status),
+        "subagents": [_subagent(each) for each in status.subagents[-SUBAGENTS_SHOWN:]] or None,
         "queuedMessages": len(status.queued) or None,
         "parentSessionId": status.parent,
         "newSessionId": status.successor,
@@ -200,11 +206,50 @@ def _particulars(status: Status) -> JsonObject:
     return {name: value for name, value in found.items() if value is not None}
 
 
+def _models(status: Status) -> JsonObject:
+    return {
+        name: {
+            "costUsd": spent.cost_usd,
+            "input": spent.tokens.input,
+            "output": spent.tokens.output,
+            "cacheRead": spent.tokens.cache_read,
+            "cacheWrite": spent.tokens.cache_write,
+        }
+        for name, spent in status.models.items()
+    }
+
+
+def _structured(status: Status) -> Any:
+    return status.structured_output if status.state == "done" else None
+
+
+def _subagent(agent: Subagent) -> JsonObject:
+    found: JsonObject = {
+        "id": agent.id,
+        "type": agent.kind,
+        "description": agent.description[:TITLE_SHOWN],
+        "toolUseId": agent.tool_use_id,
+        "lastTool": agent.last_tool,
+        "toolUses": agent.tool_uses or None,
+        "tokens": agent.tokens or None,
+    }
+    return {name: value for name, value in found.items() if value is not None}
+
+
 def _trouble(status: Status, told: Mapping[str, Any]) -> JsonObject:
     """Nobody has to wait until the CLI gives up trying."""
-    if status.retry is None or not wants_sign_in(status.retry.error):
+    retries = status.retry is not None and wants_sign_in(status.retry.error)
+    signing = [] if status.sign_in is None else _signing_in(status.sign_in)
+    if not retries and not signing:
         return {}
-    return {"note": "\n".join([SIGN_IN, *([told["note"]] if "note" in told else [])])}
+    advice = [SIGN_IN] if retries or (status.sign_in and status.sign_in.error) else []
+    return {"note": "\n".join([*signing, *advice, *([told["note"]] if "note" in told else [])])}
+
+
+def _signing_in(sign_in: SignIn) -> list[str]:
+    if sign_in.error is not None:
+        return [f"Claude Code could not sign in: {sign_in.error}"]
+    return ["Claude Code is signing in.", *sign_in.output]
 
 
 # What to do next
@@ -293,6 +338,8 @@ def text(told: Mapping[str, Any]) -> str:
         parts.append("(there was more output: give a higher outputLines, or read the transcript)")
     if (result := told.get("result")) and not _ends_with(told.get("recentOutput", []), result):
         parts.append(f"Result:\n{quoted(result)}")
+    if "structuredOutput" in told:
+        parts.append(f"Structured output:\n{quoted(_json(told['structuredOutput']))}")
     if error := told.get("error"):
         parts.append(f"{'Error' if told['status'] == 'error' else 'Why'}:\n{quoted(error)}")
     if reason := told.get("reason"):
@@ -321,7 +368,12 @@ def _headline(told: Mapping[str, Any]) -> str:
     spent = told["tokens"]["input"] + told["tokens"]["output"]
     line += f" | turns {told['turnCount']}, ${told['costUsd']:.4f}, {spent} tokens"
     waiting = f" | waits for {line_of(told['waitingOn'])}" if "waitingOn" in told else ""
+    waiting += " | compacting" if told.get("compacting") else ""
     return f"{line}{waiting}{simulated} | cursor {told['cursor']}"
+
+
+def _json(value: Any) -> str:
+    return json.encode(writable(value)).decode()
 
 
 def _ends_with(lines: Sequence[str], result: str) -> bool:

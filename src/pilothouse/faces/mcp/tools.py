@@ -228,6 +228,10 @@ STATUS_TOOL: Final = _tool(
             "tokens": _told(
                 {"input": COUNT, "output": COUNT, "cacheRead": COUNT, "cacheWrite": COUNT}
             ),
+            "models": {"type": "object"},
+            "structuredOutput": {},
+            "compacting": {"type": "boolean"},
+            "subagents": {"type": "array", "items": {"type": "object"}},
             "turnCount": COUNT,
             "cursor": COUNT,
             "next": STRING,
