@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import Any
 
 import pytest
@@ -57,11 +58,15 @@ async def test_a_plan_is_shown_with_every_way_out_of_it(house: OpenEngine) -> No
         "accept_edits",
         "ask_edits",
         "edit_plan",
+        "approve_and_compact",
         "revise_plan",
         "reject_plan",
         "reject_and_stop",
         "clear_context",
     ]
+    # Known although no turn has ended.
+    clearing = question.ways[-1].label
+    assert re.fullmatch(r"Clear the context \(\d+% used\), implement it, accept edits", clearing)
     assert (await it.engine.status(question.session_id)).mode == "plan"
     await it.engine.answer(question.id, RejectPlan())
     await it.until(question.session_id, "done")
@@ -249,6 +254,27 @@ async def test_what_a_plan_asks_leave_for_is_shown_and_becomes_rules_of_the_sess
     await it.until(question.session_id, "done")
     rules = await it.engine.control(question.session_id, "list_permission_rules", {})
     assert "Bash(prompt: run tests)" in str(rules)
+
+
+@pytest.mark.versions(NEWEST, why="2.1.119 has no list_permission_rules")
+async def test_the_session_that_implements_a_plan_has_what_the_plan_asks_leave_for(
+    house: OpenEngine,
+) -> None:
+    asks = reply(tool("ExitPlanMode", allowedPrompts=[{"tool": "Bash", "prompt": "run tests"}]))
+    it, question = await planned(house, leave=asks, branches=implementing("Leapt."))
+    new = (await it.engine.answer(question.id, ClearContext())).new_session_id
+    assert new is not None
+    await it.until(new, "done")
+    rules = await it.engine.control(new, "list_permission_rules", {})
+    assert "Bash(prompt: run tests)" in str(rules)
+
+
+async def test_an_approved_plan_can_be_followed_by_a_compaction(house: OpenEngine) -> None:
+    it, question = await planned(house, WRITE_NOTE, "Leapt.", "All of it, in short.", strict=False)
+    await it.engine.answer(question.id, ApprovePlan(mode="acceptEdits", compact=True))
+    await it.when(question.session_id, lambda status: status.turns >= 2)
+    assert (it.cwd / "note.txt").read_text() == "noted"
+    assert any(request.is_compaction for request in it.cli.requests)
 
 
 async def test_a_plan_cannot_lead_to_bypassing_permissions(house: OpenEngine) -> None:

@@ -565,6 +565,12 @@ def test_a_record_that_cannot_be_read_is_set_aside(body: bytes) -> None:
 # What the documents want to be seen of a session
 
 
+def test_how_full_the_context_is_is_known_before_the_first_result() -> None:
+    context = fold(*begun(), speaks(tokens=20_000)).context
+    assert context is not None
+    assert (context.window, context.percent) == (200_000, 10.0)
+
+
 def test_a_compaction_is_seen_from_its_beginning_to_its_end() -> None:
     compacting = line("system", subtype="status", status="compacting")
     view = fold(*begun(), compacting)

@@ -140,6 +140,8 @@ class ApprovePlan(_Answer, frozen=True, tag="approve_plan"):
 
     mode: PermissionMode | None = None
     plan: str | None = None
+    compact: bool = False
+    """Summarise the conversation as soon as the turn has ended, which only an engine can do."""
 
 
 class RevisePlan(_Answer, frozen=True, tag="revise_plan"):

@@ -261,6 +261,8 @@ def _check_kind(request: PermissionRequest, answer: Any) -> None:
         raise TypeError(f"{type(answer).__name__} is no answer to {request.tool_name}")
     if isinstance(answer, RevisePlan) and answer.images:
         raise TypeError("images cannot go with an answer; send them as a prompt")
+    if isinstance(answer, ApprovePlan) and answer.compact:
+        raise TypeError("no answer compacts the conversation; send /compact as a prompt")
 
 
 def _allow(

@@ -45,13 +45,16 @@ from pilothouse.protocol import (
 )
 from pilothouse.protocol.wire import as_object, members
 
-__all__ = ["RECENT", "Activity", "headline", "runs_in", "tokens_of"]
+__all__ = ["RECENT", "Activity", "bounded", "headline", "runs_in", "tokens_of", "usual_window"]
 
 RECENT: Final = 10
 """How many tools that ended are remembered."""
 
 LINE: Final = 120
 """As much of a text as stands in a line."""
+
+USUAL_WINDOW: Final = 200_000
+LARGE_WINDOW: Final = 1_000_000
 
 SIGN_IN_LINES: Final = 10
 """How many lines of a sign-in are remembered."""
@@ -314,6 +317,13 @@ def runs_in(message: AssistantMessage, at: int) -> list[ToolRun]:
         for block in message.content
         if isinstance(block, ToolUseBlock)
     ]
+
+
+def usual_window(model: str) -> int | None:
+    """The context of a model, until a result tells it: a plan is asked about before the first."""
+    if not model:
+        return None
+    return LARGE_WINDOW if model.endswith("[1m]") else USUAL_WINDOW
 
 
 def tokens_of(usage: TokenUsage) -> Tokens:

@@ -167,6 +167,7 @@ class AskHandler:
             expires_at=now + self._timeout_ms if self._timeout_ms else None,
             bypass_allowed=self._bypass_allowed,
             foreign=self._foreign,
+            used=None if self._foreign or view.context is None else view.context.percent,
         )
         # As large as whoever asks likes.
         return await asyncio.to_thread(posing) if self._foreign else posing()

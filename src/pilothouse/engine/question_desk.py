@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import replace
 
@@ -35,6 +35,7 @@ from .kept_rules import kept_after
 from .launch_options import permitted_directory
 from .questions import check, same, statement
 from .questions.plan import implementation_prompt
+from .questions.plan import rules as plan_rules
 from .services import Services
 from .session import Session
 from .session_verbs import SessionVerbs
@@ -43,6 +44,8 @@ from .sessions import Sessions
 __all__ = ["QuestionDesk"]
 
 log = logging.getLogger("pilothouse")
+
+COMPACT: Final = "/compact"
 
 
 class QuestionDesk:
@@ -190,7 +193,13 @@ class QuestionDesk:
         if isinstance(answer, RevisePlan) and answer.images:
             content = _with_images("The images that belong to the feedback:", answer)
             await self._verbs.send(session, Say(content=content), by="engine")
+        await self._compact(session, answer)
         return await self._answered(session, question)
+
+    async def _compact(self, session: Session, answer: Answer) -> None:
+        """Queue the summing up that goes with an approval: the CLI does it after its turn."""
+        if isinstance(answer, ApprovePlan) and answer.compact:
+            await self._verbs.send(session, Say(content=COMPACT), by="engine")
 
     def _give(self, session: Session, question: Question, answer: Answer) -> None:
         """Let whoever asked have an answer that is committed."""
@@ -236,6 +245,7 @@ class QuestionDesk:
             options = replace(session.view.options, mode=mode)
             before.append(OptionsChanged(options=options, mode=mode))
         await self._verbs.send(session, request, by="engine", before=before)
+        await self._compact(session, answer)
         return await self._answered(session, question, resumed=True)
 
     async def _clear_context(
@@ -263,9 +273,11 @@ class QuestionDesk:
             return await self._answer(question.id, answer, by)
         said = new.prompt(implementation_prompt(answer.plan or question.plan), by="engine")
         settled = _settling(question, answer, by)
+        # What the plan asks leave for is approved with it, for whichever session implements it.
+        kept = kept_after(new.view, plan_rules(question.allowed_prompts))
         linked = SessionLinked(successor=new.session_id)
         await self._sessions.write_new(
-            new, [record, said], before=[(view, settled), (view, linked)]
+            new, [record, *([kept] if kept else []), said], before=[(view, settled), (view, linked)]
         )
         self._give(session, question, answer)
         try:

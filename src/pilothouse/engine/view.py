@@ -72,7 +72,7 @@ from pilothouse.protocol import (
 from pilothouse.protocol.wire import encode_json
 
 from . import activity
-from .activity import bounded, headline, tokens_of
+from .activity import bounded, headline, tokens_of, usual_window
 from .questions import closed
 from .session_state import Signal, step
 from .snapshot import Facts, QueuedPrompt, RestCause, decode_facts, encode_facts, text_of
@@ -461,6 +461,7 @@ class View(Facts):
         self._learn_conversation(message.session_id)
         self.model = message.model or self.model
         self.mode = message.permission_mode or self.mode
+        self.activity.window = self.activity.window or usual_window(message.model)
         self.cli_version = message.claude_code_version or self.cli_version
 
     def _learn_result(self, message: ResultMessage) -> None:

@@ -38,11 +38,18 @@ def test_a_plan_has_each_way_out() -> None:
         "accept_edits": ApprovePlan(mode="acceptEdits"),
         "ask_edits": ApprovePlan(mode="default"),
         "edit_plan": ApprovePlan(mode="acceptEdits", plan="Look twice."),
+        "approve_and_compact": ApprovePlan(mode="acceptEdits", compact=True),
         "revise_plan": RevisePlan(feedback="Look first."),
         "reject_plan": RejectPlan(reason="Too far."),
         "reject_and_stop": RejectPlan(stop=True),
         "clear_context": ClearContext(mode="acceptEdits"),
     }
+
+
+def test_clearing_tells_how_full_the_context_is() -> None:
+    labels = {way.id: way.label for way in plan.ways(PLAN, bypass_allowed=True, used=41.6)}
+    assert labels["clear_context"] == "Clear the context (42% used), implement it, accept edits"
+    assert "(42% used)" in labels["clear_context_and_bypass"]
 
 
 def test_bypass_is_a_way_out_only_where_it_is_allowed() -> None:

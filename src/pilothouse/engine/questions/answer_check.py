@@ -114,6 +114,8 @@ def _wrong(question: Question, answer: Answer) -> list[str]:
         case ApprovePlan(plan=str()) if question.foreign:
             # CLIs before 2.1.119 go on with the plan as it was, and this one's version is unknown.
             return ["the plan of a CLI that is not the engine's cannot be edited; have it revised"]
+        case ApprovePlan(compact=True) if question.foreign:
+            return ["the conversation of a CLI that is not the engine's cannot be compacted"]
         case RevisePlan(images=[_, *_]) if question.foreign:
             return ["images cannot be sent to a CLI that is not the engine's"]
         case Allow():

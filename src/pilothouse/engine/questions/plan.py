@@ -21,12 +21,18 @@ def has_plan(plan: str | None) -> bool:
     return plan is not None and bool(plan.strip())
 
 
-def ways(plan: str | None, *, bypass_allowed: bool, editable: bool = True) -> list[Way]:
-    """What a person may answer to a request to leave plan mode."""
+def ways(
+    plan: str | None, *, bypass_allowed: bool, own: bool = True, used: float | None = None
+) -> list[Way]:
+    """What a person may answer to a request to leave plan mode.
+
+    `own`: the CLI is the engine's. `used` is how full its context is, in percent.
+    """
     if not has_plan(plan):
         return [_way("allow", "Yes"), _way("deny", "No", needs=["reason"])]
-    bypass = _bypass_ways() if bypass_allowed else []
-    edited = [_edited_way()] if editable else []
+    context = "the context" if used is None else f"the context ({used:.0f}% used)"
+    bypass = _bypass_ways(context) if bypass_allowed else []
+    edited = [_edited_way(), _compacting_way()] if own else []
     return [
         _way("approve_plan", "Approve, and accept edits", id="accept_edits", mode="acceptEdits"),
         _way("approve_plan", "Approve, and ask about each edit", id="ask_edits", mode="default"),
@@ -36,7 +42,7 @@ def ways(plan: str | None, *, bypass_allowed: bool, editable: bool = True) -> li
         _way("reject_plan", "Reject it, and stop", id="reject_and_stop", stop=True),
         _way(
             "clear_context",
-            "Clear the context, implement it, accept edits",
+            f"Clear {context}, implement it, accept edits",
             mode="acceptEdits",
         ),
         *bypass,
@@ -48,13 +54,19 @@ def _edited_way() -> Way:
     return _way("approve_plan", label, id="edit_plan", needs=["plan"], mode="acceptEdits")
 
 
-def _bypass_ways() -> list[Way]:
+def _compacting_way() -> Way:
+    label = "Approve, accept edits, and compact the conversation afterwards"
+    mode = "acceptEdits"
+    return _way("approve_plan", label, id="approve_and_compact", mode=mode, compact=True)
+
+
+def _bypass_ways(context: str) -> list[Way]:
     mode = "bypassPermissions"
     return [
         _way("approve_plan", "Approve, and bypass permissions", id="bypass", mode=mode),
         _way(
             "clear_context",
-            "Clear the context, implement it, and bypass permissions",
+            f"Clear {context}, implement it, and bypass permissions",
             id="clear_context_and_bypass",
             mode=mode,
         ),

@@ -60,8 +60,12 @@ def pose(
     expires_at: int | None,
     bypass_allowed: bool,
     foreign: bool = False,
+    used: float | None = None,
 ) -> Question:
-    """The question as every face shows it. A plan's text is taken now: the file may change."""
+    """The question as every face shows it. A plan's text is taken now: the file may change.
+
+    `used` is how full the context is, in percent, if that is known.
+    """
     # Nobody knows in which modes a CLI that is not ours was let.
     bypass_allowed = bypass_allowed and not foreign
     base = Question(
@@ -81,7 +85,7 @@ def pose(
         return _elicitation(base, request)
     base = _asked_by_tool(base, request)
     if isinstance(request, PlanRequest):
-        return _plan(base, request, bypass_allowed=bypass_allowed)
+        return _plan(base, request, bypass_allowed=bypass_allowed, used=used)
     if isinstance(request, QuestionRequest):
         return _questions(base, request)
     return _tool(base, request, cwd, bypass_allowed=bypass_allowed)
@@ -141,7 +145,9 @@ def _web_address(url: Any) -> str | None:
     return url if parts.scheme in ("http", "https") and parts.netloc else None
 
 
-def _plan(base: Question, request: PlanRequest, *, bypass_allowed: bool) -> Question:
+def _plan(
+    base: Question, request: PlanRequest, *, bypass_allowed: bool, used: float | None
+) -> Question:
     if not plan.has_plan(request.plan):
         return msgspec.structs.replace(
             base,
@@ -163,7 +169,9 @@ def _plan(base: Question, request: PlanRequest, *, bypass_allowed: bool) -> Ques
         plan=request.plan,
         plan_file=request.plan_file,
         allowed_prompts=asked_for,
-        ways=plan.ways(request.plan, bypass_allowed=bypass_allowed, editable=not base.foreign),
+        ways=plan.ways(
+            request.plan, bypass_allowed=bypass_allowed, own=not base.foreign, used=used
+        ),
     )
 
 

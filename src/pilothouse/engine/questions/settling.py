@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec.structs import replace
+
 from pilothouse.api.answers import (
     Allow,
     Answer,
@@ -70,7 +72,8 @@ def _allowed_plan(request: PlanRequest) -> HandlerAnswer:
 def _with_rules(request: PlanRequest, answer: ApprovePlan) -> HandlerAnswer:
     """The approval, and the rules that the plan asks for."""
     rules = plan.rules(request.allowed_prompts)
-    return WithUpdates(answer, rules) if rules else answer
+    told = replace(answer, compact=False)
+    return WithUpdates(told, rules) if rules else told
 
 
 def _chosen(request: QuestionRequest, answer: Choose) -> Choose:
