@@ -37,6 +37,11 @@ def test_everything_has_a_default() -> None:
     assert set(settings.sources.values()) == {"default"}
 
 
+def test_warn_is_a_level_of_the_log() -> None:
+    # Document 002 names it so.
+    assert load(env={**HOME, "LOG_LEVEL": "warn"}).log_level == "warning"
+
+
 def test_the_environment_wins_over_the_file_and_flags_over_both(tmp_path: Path) -> None:
     file = config(tmp_path, "max_sessions = 2\nport = 3\nhost = 'localhost'\n")
     env = {**HOME, "MAX_SESSIONS": "4", "PILOTHOUSE_PORT": "5"}

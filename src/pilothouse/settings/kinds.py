@@ -99,10 +99,13 @@ def _write_switch(value: Any) -> str:
     return str(value).lower()
 
 
-def one_of(*words: str) -> ValueKind:
+def one_of(*words: str, **also: str) -> ValueKind:
+    """One of these words; `also` are others that mean one of them."""
+
     def parse(raw: Any, _: Around) -> str:
-        if isinstance(raw, str) and raw.lower() in words:
-            return raw.lower()
+        word = raw.lower() if isinstance(raw, str) else ""
+        if word in words or word in also:
+            return also.get(word, word)
         raise ValueError(raw)
 
     return ValueKind(_or(words), parse)

@@ -65,9 +65,9 @@ TABLE: Final[tuple[Setting, ...]] = (
     Setting(
         "log_level",
         "LOG_LEVEL",
-        one_of("debug", "info", "warning", "error"),
+        one_of("debug", "info", "warning", "error", warn="warning"),
         "info",
-        "The least that is logged, on stderr.",
+        "The least that is logged, on stderr. `warn` is `warning`.",
     ),
     Setting(
         "log_format",
