@@ -304,6 +304,9 @@ def _missing(name: str) -> BadFlag:
 def _build(found: dict[str, Any]) -> LaunchFlags:
     for key in _COMMA_LISTS & found.keys():
         found[key] = [entry for given in found[key] for entry in _split_rules(given)]
+    if found.get("sdk_url"):
+        # What is left out is as a server needs it; what is given is checked.
+        found = {"output_format": "stream-json", "input_format": "stream-json", **found}
     known = {key: value for key, value in found.items() if key in LaunchFlags.__struct_fields__}
     return convert(known, LaunchFlags, strict=False)
 

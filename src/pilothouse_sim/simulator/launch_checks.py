@@ -33,6 +33,11 @@ def _check_formats(launch: LaunchFlags) -> None:
     streams_in = launch.input_format == "stream-json"
     if streams_in and not streams_out:
         raise BadFlag("Error: --input-format=stream-json requires output-format=stream-json.")
+    if launch.sdk_url and not (streams_in and streams_out):
+        raise BadFlag(
+            "Error: --sdk-url requires both --input-format=stream-json and "
+            "--output-format=stream-json."
+        )
     if launch.replay_user_messages and not (streams_in and streams_out):
         raise BadFlag(
             "Error: --replay-user-messages requires both --input-format=stream-json and "

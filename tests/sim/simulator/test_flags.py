@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from pilothouse_sim.simulator.flags import BadFlag, parse
+from pilothouse_sim.simulator.launch_checks import check
 from pilothouse_sim.simulator.mcp.config import configured
 from pilothouse_sim.simulator.user_extensions import read_agents
 
@@ -116,3 +117,30 @@ def test_agents_of_another_shape_are_refused(given: str, words: str) -> None:
 def test_servers_of_another_shape_are_left_out(tmp_path: Path) -> None:
     launch = parse(["--mcp-config", '{"mcpServers": {"a": 3, "b": {"command": "c"}}}'])
     assert list(configured(launch, tmp_path, {})) == ["b"]
+
+
+DIAL = ["-p", "--sdk-url", "ws://127.0.0.1:1"]
+
+
+def test_who_dials_streams_both_ways_unless_told_otherwise() -> None:
+    # S14, as 2.1.119 and 2.1.37 do
+    launch = parse(DIAL)
+    assert (launch.input_format, launch.output_format) == ("stream-json", "stream-json")
+    check(launch)
+
+
+@pytest.mark.parametrize(
+    ("formats", "words"),
+    [
+        (["--input-format", "text"], "--sdk-url requires both --input-format=stream-json"),
+        (["--output-format", "json"], "--input-format=stream-json requires output-format"),
+        (
+            ["--input-format", "text", "--output-format", "stream-json"],
+            "--sdk-url requires both --input-format=stream-json",
+        ),
+    ],
+)
+def test_who_dials_in_another_format_ends_at_once(formats: list[str], words: str) -> None:
+    # S14
+    with pytest.raises(BadFlag, match=words):
+        check(parse([*DIAL, *formats]))
