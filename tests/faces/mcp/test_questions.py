@@ -257,6 +257,33 @@ def test_an_edited_input_goes_with_allow() -> None:
             answer_of(question, [said], edited)
 
 
+def test_a_tool_is_denied_and_the_turn_stopped() -> None:
+    said = answer_of(TOOL, ["deny_and_stop: Not now."])
+    assert said == Deny(reason="Not now.", stop=True)
+
+
+def test_always_is_written_where_the_caller_says() -> None:
+    assert answer_of(TOOL, ["always: usersettings"]) == Allow(always="userSettings")
+    with pytest.raises(AnswerRefused, match="no place"):
+        answer_of(TOOL, ["always: /etc"])
+
+
+def test_a_plan_is_approved_as_edited_or_compacted_afterwards() -> None:
+    assert answer_of(PLAN, ["approve"], plan="1. Look") == ApprovePlan(plan="1. Look")
+    assert answer_of(PLAN, ["approve_and_compact"]) == ApprovePlan(mode="acceptEdits", compact=True)
+    with pytest.raises(AnswerRefused, match="approval of a plan"):
+        answer_of(PLAN, ["reject"], plan="1. Look")
+
+
+def test_notes_go_with_answers_to_the_models_questions() -> None:
+    question = posed(asked(COLOUR))
+    notes = {"Which colour?": "not too loud"}
+    said = answer_of(question, ["Red"], notes=notes)
+    assert said == Choose(answers={"Which colour?": "Red"}, notes=notes)
+    with pytest.raises(AnswerRefused, match="notes"):
+        answer_of(TOOL, ["allow"], notes=notes)
+
+
 def test_rules_of_the_callers_own_go_with_allow() -> None:
     rule = AddOwnRules(rules=[OwnRule(tool_name="Bash", rule_content="git:*")])
     assert answer_of(TOOL, ["allow"], None, [rule]) == Allow(updates=[rule])

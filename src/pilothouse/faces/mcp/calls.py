@@ -75,6 +75,8 @@ class RespondCall(Call, frozen=True):
     answers: Annotated[list[str], Meta(min_length=1)]
     updated_input: dict[str, Any] | UnsetType = UNSET
     updated_permissions: list[OwnUpdate] = field(default_factory=list[OwnUpdate])
+    plan: Text | UnsetType = UNSET
+    notes: dict[str, str] = field(default_factory=dict[str, str])
     wait_seconds: Wait = 0
 
 

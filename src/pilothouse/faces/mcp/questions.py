@@ -1,8 +1,9 @@
 """What a session asks, as a caller of the tools sees it; and its answers, as the engine wants them.
 
-    tool_approval    allow, deny, "deny: reason", always
-    plan_approval    approve, reject, "reject: reason", approve_accept_edits, "revise: feedback",
-                     clear_context
+    tool_approval    allow, deny, "deny: reason", always, "always: localSettings",
+                     "deny_and_stop: reason"
+    plan_approval    approve, reject, "reject: reason", approve_accept_edits, approve_and_compact,
+                     "revise: feedback", clear_context
     question         one string per question: a label, several joined by ", " where several may be
                      chosen, other words; or skip
     elicitation      one string per field of an MCP server's form (accept, if it has none), or
@@ -17,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from pilothouse.api.answers import (
     Allow,
@@ -35,6 +37,7 @@ from pilothouse.api.answers import (
 )
 from pilothouse.api.questions import Posed, Question, Way
 from pilothouse.errors import AnswerRefused
+from pilothouse.protocol.permissions import PermissionDestination
 
 from .addresses import address_of
 from .fields import Field, fields_of
@@ -54,6 +57,11 @@ TYPES: Final = {
 SHOWN: Final = 4_000
 INPUT_SHOWN: Final = 4_000
 REVISE: Final = "Revise the plan."
+FILES: Final[tuple[PermissionDestination, ...]] = (
+    "localSettings",
+    "projectSettings",
+    "userSettings",
+)
 
 OTHERWISE: Final = {
     "allow": "run it",
@@ -206,10 +214,12 @@ def valid_answers(question: Question) -> str:
 def _forms(options: list[str]) -> list[str]:
     spoken = {
         "deny": ["deny", "deny: reason"],
+        "always": ["always", *(f"always: {each}" for each in FILES)],
         "reject": ["reject", "reject: reason"],
         "revise": ["revise: what to change"],
     }
-    return [form for option in options for form in spoken.get(option, [option])]
+    stopping = ["deny_and_stop: reason"] if "deny" in options else []
+    return [*(form for option in options for form in spoken.get(option, [option])), *stopping]
 
 
 def _words(words: Sequence[str]) -> str:
@@ -236,15 +246,33 @@ def answer_of(
     answers: list[str],
     updated_input: JsonObject | None = None,
     updates: Sequence[OwnUpdate] = (),
+    *,
+    plan: str | None = None,
+    notes: Mapping[str, str] | None = None,
 ) -> Answer:
     """What the engine is to be told. `AnswerRefused` says what would have fitted."""
-    answer = _answer(question, answers)
+    answer = _with_words(question, _answer(question, answers), plan, notes)
     if updated_input is None and not updates:
         return answer
     if not isinstance(answer, Allow) or answer.always or question.kind != "tool":
         name = "updatedPermissions" if updated_input is None else "updatedInput"
         raise _refused(question, f"{name} goes with the answer allow to a tool alone")
     return Allow(input=updated_input, updates=list(updates) or None)
+
+
+def _with_words(
+    question: Question, answer: Answer, plan: str | None, notes: Mapping[str, str] | None
+) -> Answer:
+    """The answer with the caller's own text of a plan, or notes to what was chosen."""
+    if plan is not None:
+        if not isinstance(answer, ApprovePlan | ClearContext):
+            raise _refused(question, "plan goes with an approval of a plan alone")
+        answer = replace(answer, plan=plan)
+    if notes:
+        if not isinstance(answer, Choose):
+            raise _refused(question, "notes go with answers to the model's questions alone")
+        answer = replace(answer, notes=dict(notes))
+    return answer
 
 
 def _refused(question: Question, message: str) -> AnswerRefused:
@@ -267,6 +295,12 @@ def _decided(question: Question, answers: list[str]) -> Answer:
         raise _refused(question, f"one answer is wanted, not {len(answers)}")
     word, colon, said = answers[0].partition(":")
     word, said = word.strip().casefold(), said.strip()
+    if question.kind == "tool" and word == "deny_and_stop":
+        return Deny(reason=said, stop=True)
+    if word == "approve_and_compact" and any(way.answer.get("compact") for way in question.ways):
+        return ApprovePlan(mode="acceptEdits", compact=True)
+    if colon and word == "always" and word in _options(question):
+        return Allow(always=_destination(question, said))
     is_spoken = word in ("deny", "reject", "revise")
     if word not in _options(question) or (colon and not is_spoken):
         raise _refused(question, f"{answers[0][:200]!r} is not an answer to it")
@@ -274,6 +308,16 @@ def _decided(question: Question, answers: list[str]) -> Answer:
         # There is no plan: leaving plan mode is a plain yes or no.
         return Allow() if word == "approve" else Deny(reason=said)
     return _WORDS[word](said)
+
+
+def _destination(question: Question, said: str) -> PermissionDestination:
+    """Where a rule is to be written: what the question offers."""
+    offered: dict[str, PermissionDestination] = {
+        each.casefold(): each for each in FILES if f"always_{each}" in {w.id for w in question.ways}
+    }
+    if said.casefold() not in offered:
+        raise _refused(question, f"{said[:200]!r} is no place to remember it in")
+    return offered[said.casefold()]
 
 
 _PAGE: Final = ("open", "decline", "cancel")

@@ -325,7 +325,14 @@ class ToolHandlers:
             raise Refused(problems.OWN, advice=problems.OTHERS_ANSWER)
         question = await self._question(status, call.id)
         given = None if call.updated_input is UNSET else call.updated_input
-        answer = answer_of(question, call.answers, given, call.updated_permissions)
+        answer = answer_of(
+            question,
+            call.answers,
+            given,
+            call.updated_permissions,
+            plan=None if call.plan is UNSET else call.plan,
+            notes=call.notes,
+        )
         by = f"mcp:{caller.name}" if caller.name else "mcp"
         try:
             done = await self._handle.ask(lambda engine: engine.answer(question.id, answer, by=by))

@@ -258,14 +258,21 @@ RESPOND: Final = _tool(
                 "type": "array",
                 "items": STRING,
                 "minItems": 1,
-                "description": "Tool: allow, deny, 'deny: reason', always. Plan: approve, reject, "
-                "approve_accept_edits, 'revise: what to change', clear_context (a new session "
+                "description": "Tool: allow, deny, 'deny: reason', 'deny_and_stop: reason', always "
+                "(this session), 'always: localSettings' (or projectSettings, userSettings: "
+                "written there). Plan: approve, reject, approve_accept_edits, approve_and_compact, "
+                "'revise: what to change', clear_context (a new session "
                 "implements it and accepts every edit). Question: a label, several joined by ', ' "
                 "where multiSelect, your own words, or skip",
             },
             "updatedInput": {
                 "type": "object",
                 "description": "With allow: run the tool with this input instead",
+            },
+            "plan": _text("With an approval: the plan as edited"),
+            "notes": {
+                "type": "object",
+                "description": "Notes to the answers, by the question's text",
             },
             "updatedPermissions": {
                 "type": "array",
