@@ -107,6 +107,14 @@ async def test_the_context_the_commands_and_the_models_are_told(house: OpenEngin
     assert {"default", "haiku"} <= {each["value"] for each in await it.engine.models(session_id)}
 
 
+async def test_the_greeting_of_a_cli_is_told(house: OpenEngine) -> None:
+    it = await house("One.")
+    told = await it.engine.greeting(await it.done())
+    assert told["output_style"] in told["available_output_styles"]
+    assert isinstance(told["account"], dict)
+    assert "models" not in told
+
+
 async def test_a_session_at_rest_gets_a_cli_to_be_asked(house: OpenEngine) -> None:
     it = await house("One.")
     session_id = await it.done()

@@ -108,6 +108,7 @@ VERBS: dict[str, Verb] = {
     "mcp_toggle": lambda e: e.mcp_toggle(S, "plugin:é", enabled=False),
     "mcp_set": lambda e: e.mcp_set(S, {"x": {"command": "y"}}),
     "context_usage": lambda e: e.context_usage(S),
+    "greeting": lambda e: e.greeting(S),
     "commands": lambda e: e.commands(S),
     "models": lambda e: e.models(S),
     "control": lambda e: e.control(S, "get_settings", {"a": {"b": None}}),

@@ -378,6 +378,14 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         errors=USING,
     ),
     Operation(
+        name="greeting",
+        method="GET",
+        path=f"{SESSION}/greeting",
+        summary="What the session's CLI is: account, output styles, fast mode, agents",
+        result=JsonObject,
+        errors=USING,
+    ),
+    Operation(
         name="models",
         method="GET",
         path=f"{SESSION}/models",

@@ -25,6 +25,7 @@ from .values import check_values
 
 __all__ = ["ALLOWED_CONTROLS", "CLIControls"]
 
+TOLD_ELSEWHERE: Final = frozenset({"commands", "models", "pid"})
 ALLOWED_CONTROLS: Final = frozenset(
     {
         "background_tasks",
@@ -134,6 +135,12 @@ class CLIControls:
         return {"added": result.added, "removed": result.removed, "errors": result.errors}
 
     # What a CLI knows
+
+    async def greeting(self, session_id: str) -> JsonObject:
+        """What the CLI told of itself when it began, without its commands and models."""
+        client = await (await self._adoption.adopted(session_id)).cli.live()
+        told = {} if client.initialization is None else members(client.initialization.raw)
+        return clean({name: each for name, each in told.items() if name not in TOLD_ELSEWHERE})
 
     async def context_usage(self, session_id: str) -> JsonObject:
         """What fills the context window."""

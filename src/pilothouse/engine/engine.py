@@ -217,6 +217,9 @@ class SessionEngine:
     async def mcp_set(self, session_id: str, servers: dict[str, JsonObject]) -> JsonObject:
         return await self._controls.mcp_set(session_id, servers)
 
+    async def greeting(self, session_id: str) -> JsonObject:
+        return await self._controls.greeting(session_id)
+
     async def context_usage(self, session_id: str) -> JsonObject:
         return await self._controls.context_usage(session_id)
 

@@ -84,6 +84,7 @@ class RemoteEngine:
     mcp_toggle = _remote(Engine.mcp_toggle)
     mcp_set = _remote(Engine.mcp_set)
     context_usage = _remote(Engine.context_usage)
+    greeting = _remote(Engine.greeting)
     commands = _remote(Engine.commands)
     models = _remote(Engine.models)
     control = _remote(Engine.control)

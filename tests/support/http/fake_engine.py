@@ -258,6 +258,10 @@ class FakeEngine:
         self._known(session_id)
         return {"added": sorted(servers), "removed": []}
 
+    async def greeting(self, session_id: str) -> JsonObject:
+        self._known(session_id)
+        return {"account": {}}
+
     async def context_usage(self, session_id: str) -> JsonObject:
         self._known(session_id)
         return {"totalTokens": 17}
