@@ -109,12 +109,12 @@ write_command() {
     fail "could not write $VENV/bin/$1: remove $VENV and run again"
 }
 
-# One of the CLIs is run by Node.
+# Those of the ordinary tests, or `--all`. Some are run by Node.
 fetch_clis() {
   export PILOTHOUSE_CACHE="${PILOTHOUSE_CACHE:-$ROOT/.cache/clis}"
   find_node
   export PILOTHOUSE_NODE="$NODE"
-  "$PY" -m pilothouse_sim.real_cli --cache "$PILOTHOUSE_CACHE" >/dev/null
+  "$PY" -m pilothouse_sim.real_cli --cache "$PILOTHOUSE_CACHE" "$@" >/dev/null
 }
 
 # Sets NODE and NPM: the machine's own where all that needs them runs on it (the MCP Inspector asks

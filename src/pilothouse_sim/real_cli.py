@@ -4,7 +4,7 @@ Every wheel is pinned by its hashes, for all platforms, in `cli_wheels/VERSION.t
 module; `scripts/lock` writes those files from `CLI_WHEELS`. A build for Node comes from npm, by
 the hash in `NODE_CLIS`.
 
-`python -m pilothouse_sim.real_cli --cache DIR [VERSION ...]` fetches them ahead of time.
+`python -m pilothouse_sim.real_cli --cache DIR [--all | VERSION ...]` fetches them ahead of time.
 """
 
 from __future__ import annotations
@@ -22,18 +22,43 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-__all__ = ["CLI_WHEELS", "NODE_CLIS", "FetchError", "environment", "extract", "fetch", "main"]
+__all__ = [
+    "CLI_WHEELS",
+    "NODE_CLIS",
+    "ORDINARY",
+    "FetchError",
+    "environment",
+    "extract",
+    "fetch",
+    "main",
+]
 
-CLI_WHEELS = {"2.1.325": "0.2.182", "2.1.119": "0.1.68", "2.1.37": "0.1.33"}
+CLI_WHEELS = {
+    "2.1.325": "0.2.182",
+    "2.1.235": "0.2.140",
+    "2.1.176": "0.2.100",
+    "2.1.139": "0.1.81",
+    "2.1.119": "0.1.68",
+    "2.1.92": "0.1.56",
+    "2.1.59": "0.1.44",
+    "2.1.37": "0.1.33",
+}
 """The CLI's version and the version of the wheel that carries it."""
 
 NODE_CLIS = {
+    "2.1.62-node": (
+        "@anthropic-ai/claude-code@2.1.62",
+        "sha512-IzslR/dbIlQj0W1bqd9opLaSsSknhwLZVZ3i03LlanWbe1MczBskQn6Veg5CgzmZeWEwKJR1kR3+5t4bCUmLmg==",
+    ),
     "2.1.37-node": (
         "@anthropic-ai/claude-code@2.1.37",
         "sha512-YNrhAhWh/WAXAibZWfGBIUcMp+5caHGJKPkOjKSgYnCNQf7f+fP7eVTF1tr5FvvEksk2d9/HJgnh1fqOo1mP/A==",
-    )
+    ),
 }
 """The CLIs that Node runs: the package that is one, and its hash as npm writes it."""
+
+ORDINARY = ("2.1.325", "2.1.119", "2.1.37", "2.1.37-node")
+"""Those that the ordinary tests run on; the others are tried when everything is proved."""
 
 _PINS = Path(__file__).with_name("cli_wheels")
 _MEMBER = "claude_agent_sdk/_bundled/claude"
@@ -95,15 +120,16 @@ def environment(home: Path, base_url: str, **extra: str) -> dict[str, str]:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Fetch the named versions, or all that are known."""
+    """Fetch the named versions, those that the ordinary tests need, or all that are known."""
     parser = argparse.ArgumentParser(prog="python -m pilothouse_sim.real_cli")
     parser.add_argument("--cache", type=Path, default=_default_cache())
-    parser.add_argument("versions", nargs="*", default=[*CLI_WHEELS, *NODE_CLIS])
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument("versions", nargs="*", default=ORDINARY)
     options = parser.parse_args(arguments)
     if options.cache is None:
         parser.error("say where to keep the CLIs: --cache DIR or PILOTHOUSE_CACHE")
     try:
-        for version in options.versions:
+        for version in [*CLI_WHEELS, *NODE_CLIS] if options.all else options.versions:
             print(fetch(version, options.cache), flush=True)
     except FetchError as error:
         sys.stderr.write(f"real_cli: {error}\n")

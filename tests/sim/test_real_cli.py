@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from pilothouse_sim import real_cli
 from pilothouse_sim.real_cli import (
     CLI_WHEELS,
     NODE_CLIS,
+    ORDINARY,
     FetchError,
     environment,
     extract,
@@ -102,16 +104,29 @@ def test_a_wheel_with_another_hash_is_refused(
     assert list(cache.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [([], ORDINARY), (["--all"], [*CLI_WHEELS, *NODE_CLIS]), (["2.1.92"], ["2.1.92"])],
+)
 def test_the_module_prints_where_each_cli_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    expected: Sequence[str],
 ) -> None:
     packed = bring_npm(tmp_path, monkeypatch)
     monkeypatch.setattr(real_cli, "_download", lambda _version, folder: wheel(folder))
-    monkeypatch.setitem(NODE_CLIS, "2.1.37-node", ("it@2.1.37", integrity(packed)))
+    for version in NODE_CLIS:
+        monkeypatch.setitem(NODE_CLIS, version, (f"it@{version}", integrity(packed)))
     monkeypatch.setenv("PILOTHOUSE_CACHE", str(tmp_path))
-    assert main([]) == 0
+    assert main(arguments) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines == [str(tmp_path / version / "claude") for version in [*CLI_WHEELS, *NODE_CLIS]]
+    assert lines == [str(tmp_path / version / "claude") for version in expected]
+
+
+def test_the_ordinary_tests_need_clis_that_are_known() -> None:
+    assert set(ORDINARY) <= {*CLI_WHEELS, *NODE_CLIS}
 
 
 def test_the_cache_must_be_named(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse_sim.real_cli import CLI_WHEELS
+from pilothouse_sim.real_cli import CLI_WHEELS, NODE_CLIS
 
 STREAMS = Path(__file__).parent.parent / "data" / "streams"
 RECORDINGS = sorted(STREAMS.glob("*/*.jsonl"))
@@ -24,7 +24,6 @@ def test_a_recording_is_complete_and_tells_nothing_of_its_machine(path: Path) ->
 
 
 def test_every_version_has_the_same_scenes() -> None:
-    scenes = {
-        version: {path.stem for path in (STREAMS / version).iterdir()} for version in CLI_WHEELS
-    }
+    scenes = {folder.name: {path.stem for path in folder.iterdir()} for folder in STREAMS.iterdir()}
+    assert set(CLI_WHEELS) <= set(scenes) <= {*CLI_WHEELS, *NODE_CLIS}
     assert len({frozenset(names) for names in scenes.values()}) == 1
