@@ -18,6 +18,8 @@ STREAMS = Path(__file__).parents[1] / "data/streams"
 VERSIONS = ("2.1.325", "2.1.119", "2.1.37")
 
 BOTH, ALL = VERSIONS[:2], VERSIONS
+SILENT_AGENTS = ("2.1.62-node", "2.1.59")
+"""They tell that a subagent has begun, and not that it has ended."""
 
 # stream, versions, and each turn as (outcome, reason, number of prompts it answers)
 ONE = ("finished", "completed", 1)
@@ -47,6 +49,9 @@ RECORDED: list[tuple[str, tuple[str, ...], list[tuple[str, str, int]]]] = [
     ("background_agent", ("2.1.325",), [("finished", "completed", 0)] * 2),
     # 2.1.119 writes no result for the turn that started the agent.
     ("background_agent", ("2.1.119",), [("finished", "completed", 0)]),
+    ("background_agent", SILENT_AGENTS, [("finished", "completed", 0)]),
+    ("agent", ("2.1.119", "2.1.37"), [("finished", "completed", 0)]),
+    ("agent", SILENT_AGENTS, [("finished", "completed", 0)]),
 ]
 CASES = [(name, version, turns) for name, versions, turns in RECORDED for version in versions]
 
@@ -152,6 +157,59 @@ def test_open_background_work_keeps_a_cli_without_state_reports_busy() -> None:
     assert not tracker.idle
     tracker.receive([message("system", subtype="task_notification", task_id="t")])
     assert tracker.idle
+
+
+def agent_started(**more: Any) -> list[Message]:
+    call = {"type": "tool_use", "id": "c", "name": "Task", "input": {}}
+    told = {"task_id": "t", "tool_use_id": "c", "task_type": "local_agent", **more}
+    return [
+        message("assistant", message={"content": [call]}),
+        message("system", subtype="task_started", **told),
+    ]
+
+
+def test_a_subagent_inside_of_the_turn_ends_with_its_call() -> None:
+    tracker = TurnTracker()
+    tracker.receive([BEGUN, *agent_started()])
+    assert list(tracker.tasks) == ["t"]
+    tracker.receive([tool_result("c")])
+    assert tracker.tasks == {}
+
+
+def test_a_subagent_inside_of_the_turn_ends_with_the_turn_if_its_call_has_no_result() -> None:
+    tracker = TurnTracker()
+    tracker.receive([BEGUN, *agent_started(), result()])
+    assert tracker.tasks == {}
+    assert tracker.idle
+
+
+@pytest.mark.parametrize(
+    ("begun", "launched"),
+    [
+        ({"is_backgrounded": True}, {}),
+        ({}, {"isAsync": True, "status": "async_launched"}),
+        ({}, {"status": "remote_launched"}),
+    ],
+)
+def test_a_subagent_beside_the_turn_outlives_its_call(
+    begun: dict[str, Any], launched: dict[str, Any]
+) -> None:
+    tracker = TurnTracker()
+    called = {"type": "tool_result", "tool_use_id": "c", "content": "launched"}
+    answer = message("user", message={"content": [called]}, tool_use_result=launched)
+    tracker.receive([BEGUN, *agent_started(**begun), answer, result()])
+    assert list(tracker.tasks) == ["t"]
+    assert not tracker.idle
+    tracker.receive([message("system", subtype="task_notification", task_id="t")])
+    assert tracker.tasks == {}
+
+
+def test_a_subagent_that_is_moved_beside_the_turn_outlives_it() -> None:
+    tracker = TurnTracker()
+    patch = {"is_backgrounded": True}
+    moved = message("system", subtype="task_updated", task_id="t", patch=patch)
+    tracker.receive([BEGUN, *agent_started(), moved, result()])
+    assert list(tracker.tasks) == ["t"]
 
 
 # Which prompt

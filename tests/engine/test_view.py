@@ -63,6 +63,11 @@ RECORDED = [
     for version in VERSIONS
     for path in sorted((STREAMS / version).glob("*.jsonl"))
 ]
+# These do not tell that a subagent inside of the turn has ended.
+RECORDED += [
+    pytest.param(STREAMS / version / "agent.jsonl", id=f"{version}-agent")
+    for version in ("2.1.62-node", "2.1.59")
+]
 
 
 # Recorded sessions

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal
 
 from pilothouse.protocol import (
@@ -42,6 +42,7 @@ from pilothouse.protocol import (
     ToolUseBlock,
     UserMessage,
 )
+from pilothouse.protocol.wire import as_object
 
 __all__ = [
     "MAX_COST_USD",
@@ -67,6 +68,8 @@ MAX_COST_USD = 1e9
 """What one turn may cost: whatever a CLI says, sums stay finite and nobody is paid."""
 
 LOST = "the line with its result was lost"
+
+AGENT = "local_agent"
 
 TASK_ENDED = frozenset({"completed", "failed", "killed", "stopped"})
 
@@ -108,6 +111,8 @@ class OpenTask:
     task_id: str
     kind: str
     description: str
+    tool_use_id: str = ""
+    """The tool call that may still stand for it; empty once it is surely beside the turns."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,8 +325,23 @@ class TurnTracker:
         for block in message.content:
             if isinstance(block, ToolResultBlock):
                 self.tools.pop(block.tool_use_id, None)
+                if self.tasks:
+                    self._end_inner_agents(block.tool_use_id, message)
             elif isinstance(block, TextBlock) and block.text.startswith(INTERRUPTION):
                 self._interrupted |= message.parent_tool_use_id is None
+
+    def _end_inner_agents(self, tool_use_id: str, message: UserMessage) -> None:
+        """Take a subagent for ended whose call has its result: 2.1.45 to 2.1.68 say no more."""
+        inner = [task for task in self.tasks.values() if task.tool_use_id == tool_use_id]
+        if not inner:
+            return
+        told = as_object(message.tool_use_result)
+        goes_on = told.get("isAsync") or str(told.get("status", "")).endswith("_launched")
+        for task in inner:
+            if goes_on:
+                self.tasks[task.task_id] = replace(task, tool_use_id="")
+            else:
+                del self.tasks[task.task_id]
 
     def _echo(self, uuid: str) -> None:
         # No turn runs and none was announced: the CLI knows this uuid, from the transcript it
@@ -360,6 +380,8 @@ class TurnTracker:
         self.running = False
 
     def _begin_anew(self) -> None:
+        # Neither does one that was interrupted inside its turn tell that it has ended.
+        self.tasks = {key: task for key, task in self.tasks.items() if not task.tool_use_id}
         self._echoed.clear()
         self._spoken = self._interrupted = self._unasked = self.begun = False
         self._lost = None
@@ -395,9 +417,13 @@ class TurnTracker:
 
     def _task_started(self, message: TaskStartedMessage) -> None:
         # A foreground tool is a task too on newer CLIs; its tool call already stands for it.
-        if message.is_backgrounded is not False and not message.ambient:
-            task = OpenTask(message.task_id, message.task_type or "", message.description)
-            self.tasks[message.task_id] = task
+        if message.is_backgrounded is False or message.ambient:
+            return
+        kind, inner = message.task_type or "", ""
+        if message.is_backgrounded is None and kind == AGENT and message.tool_use_id in self.tools:
+            # It may run inside the turn: how its call ends will tell.
+            inner = message.tool_use_id
+        self.tasks[message.task_id] = OpenTask(message.task_id, kind, message.description, inner)
 
     def _task_notified(self, message: TaskNotificationMessage) -> None:
         # When no turn runs, this is what starts one.
@@ -405,8 +431,13 @@ class TurnTracker:
         self.tasks.pop(message.task_id, None)
 
     def _task_updated(self, message: TaskUpdatedMessage) -> None:
+        task = self.tasks.get(message.task_id)
+        if task is None:
+            return
         if message.patch.status in TASK_ENDED:
-            self.tasks.pop(message.task_id, None)
+            del self.tasks[message.task_id]
+        elif message.patch.is_backgrounded:
+            self.tasks[message.task_id] = replace(task, tool_use_id="")
 
     _follow: ClassVar[dict[type[Any], Callable[[TurnTracker, Any], None]]] = {
         ApiRetryMessage: _api_retry,

@@ -229,7 +229,8 @@ class View(Facts):
     def _track(self, tracker: TurnTracker, message: Message) -> list[Turn]:
         was_running = tracker.running
         turns = tracker.receive((message,))
-        if type(message) in _TASKS:
+        # A subagent inside of the turn may end with its call, or with the turn.
+        if type(message) in _TASKS or len(tracker.tasks) < len(self.activity.subagents):
             self.activity.follow_tasks(tracker.tasks.values(), self.updated_at)
         if tracker.running and not was_running:
             self._signal("began")
