@@ -28,6 +28,7 @@ from pilothouse.protocol.stream import (
     ContentBlockStart,
     MessageDelta,
     MessageStart,
+    TextDelta,
     UnknownDelta,
     UnknownStreamEvent,
 )
@@ -71,6 +72,62 @@ def test_a_recorded_line_is_understood_whole(sample: bytes) -> None:
 def test_a_recorded_line_encodes_to_what_it_was(sample: bytes) -> None:
     again = json.loads(encode_json(decode(sample)))
     assert is_part_of(again, json.loads(sample))
+
+
+@pytest.mark.parametrize("sample", SHAPES, ids=SHAPE_IDS)
+def test_a_line_that_was_read_and_not_changed_encodes_to_itself(sample: bytes) -> None:
+    message = decode(sample)
+    walk(message)
+    assert encode_json(message) == sample
+
+
+def test_what_was_changed_in_a_message_is_written() -> None:
+    read = {"type": "result", "result": "old", "usage": {"input_tokens": 1, "later": 2}, "new": 3}
+    message = decode(line(**read))
+    assert isinstance(message, ResultMessage)
+    message.result, message.usage.input_tokens, message.subtype = "mended", 5, "success"
+    usage = {"input_tokens": 5, "later": 2}
+    changed = {**read, "result": "mended", "usage": usage, "subtype": "success"}
+    assert json.loads(encode_json(message)) == changed
+
+
+def test_what_was_changed_in_a_part_that_is_read_on_demand_is_written() -> None:
+    block = {"type": "text", "text": "old", "later": 1}
+    message = decode(line(type="assistant", message={"content": [block, {"type": "odd", "a": 1}]}))
+    assert isinstance(message, AssistantMessage)
+    assert isinstance(message.content[0], TextBlock)
+    message.content[0].text = "mended"
+    blocks = json.loads(encode_json(message))["message"]["content"]
+    assert blocks == [{**block, "text": "mended"}, {"type": "odd", "a": 1}]
+
+
+def test_a_request_that_was_changed_is_written_so() -> None:
+    request = {"subtype": "can_use_tool", "tool_name": "Bash", "later": 1}
+    asked = decode(line(type="control_request", request_id="1", request=request))
+    assert isinstance(asked, ControlRequest)
+    assert isinstance(asked.request, CanUseTool)
+    asked.request.tool_name, asked.request_id = "Read", "2"
+    again = json.loads(encode_json(asked))
+    assert again["request"] == {**request, "tool_name": "Read"}
+    assert again["request_id"] == "2"
+
+
+def test_a_piece_of_an_answer_that_was_changed_is_written_so() -> None:
+    message = decode(delta(type="text_delta", text="old", later=1))
+    assert isinstance(message, StreamEvent)
+    assert isinstance(message.event, ContentBlockDelta)
+    assert isinstance(message.event.delta, TextDelta)
+    message.event.delta.text, message.parent_tool_use_id = "mended", "p"
+    again = json.loads(encode_json(message))
+    assert again["event"]["delta"] == {"type": "text_delta", "text": "mended", "later": 1}
+    assert again["parent_tool_use_id"] == "p"
+
+
+def test_a_member_that_was_taken_out_is_not_written() -> None:
+    message = decode(line(type="result", subtype="success", result="old"))
+    assert isinstance(message, ResultMessage)
+    message.result = None
+    assert json.loads(encode_json(message)) == {"type": "result", "subtype": "success"}
 
 
 @pytest.mark.parametrize(

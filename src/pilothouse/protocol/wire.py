@@ -8,7 +8,8 @@ never makes the whole value unreadable.
     encode(value)       value -> one line, newline included
 
 A `Kept` record also remembers the JSON it was read from: `raw` is that text, `extra` the members
-this version does not declare.
+this version does not declare. A message that was read encodes to that text, with what has been
+changed since in its place.
 """
 
 from __future__ import annotations
@@ -303,12 +304,53 @@ def _is_other_variant(value: Any, kind: Any) -> bool:
 def encode_json(value: Any) -> bytes:
     """`value` as JSON. Strings with lone surrogates, which UTF-8 cannot carry, are escaped."""
     if isinstance(value, Kept) and not isinstance(value, Lazy) and value.was_read:
-        # Its text is a field, not to be written as one.
-        return value.raw
+        value = _as_it_stands(value)
+        if isinstance(value, bytes):
+            return value
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError:
         return json.dumps(_plain(value)).encode()
+
+
+def _as_it_stands(value: Kept) -> bytes | JsonObject:
+    """The text a message was read from, or its members where something has been changed since."""
+    given = members(value.raw)
+    # Without members it was nested too deeply to be read.
+    now = _with_changes(given, value, load(type(value), value.raw)) if given else given
+    return value.raw if now == given else now
+
+
+def _with_changes(given: Any, now: Any, read: Any) -> Any:
+    """`given`, as which `read` was read, with that in which `now` differs from `read`."""
+    if isinstance(now, list) and isinstance(read, list) and isinstance(given, list):
+        items, before = cast(list[Any], now), cast(list[Any], read)
+        texts = cast(list[Any], given)
+        if len(items) == len(before) == len(texts):
+            return [_with_changes(*each) for each in zip(texts, items, before, strict=True)]
+    if not (isinstance(now, Struct) and type(now) is type(read) and isinstance(given, dict)):
+        return given if _plain(now) == _plain(read) else _plain(now)
+    changed = dict(cast(JsonObject, given))
+    for field in fields_of(type(now)):
+        if field.name == "_text":
+            continue
+        part = _part_read(now, field)
+        item, before = getattr(now, part), getattr(read, part)
+        if _plain(item) == _plain(before):
+            continue
+        if item is UNSET or _is_default(field, item):
+            changed.pop(field.encode_name, None)
+        else:
+            old = changed.get(field.encode_name)
+            changed[field.encode_name] = _with_changes(old, item, before)
+    return changed
+
+
+def _part_read(value: Struct, field: msgspec.structs.FieldInfo) -> str:
+    """The attribute a member is in by now: what was read of it on demand, or the field itself."""
+    name = field.name.removesuffix("_raw")
+    parts: JsonObject = getattr(value, "__dict__", {})
+    return name if name in parts or f"_{name}" in parts else field.name
 
 
 def _plain(value: Any) -> Any:
@@ -332,7 +374,7 @@ def _plain_struct(value: Struct) -> JsonObject:
     if config.tag_field is not None:
         plain[config.tag_field] = config.tag
     for field in fields_of(type(value)):
-        item = getattr(value, field.name)
+        item = getattr(value, _part_read(value, field))
         if item is UNSET or (config.omit_defaults and _is_default(field, item)):
             continue
         plain[field.encode_name] = _plain(item)
