@@ -71,6 +71,7 @@ from .control_replies import (
     Empty,
     FileContents,
     FileSuggestions,
+    Forked,
     HookCatalogEntry,
     HookEditable,
     HookEntry,
@@ -256,6 +257,7 @@ from .host_requests import (
     ClaudeOauthWaitForCompletion,
     EndSession,
     ExportConversation,
+    ForkConversation,
     GenerateSessionTitle,
     GetChromeBrowsers,
     GetChromeDialog,
@@ -288,6 +290,7 @@ from .mcp_servers import (
     McpStdioServer,
 )
 from .messages import (
+    AbandonedBlocks,
     ActiveGoalMessage,
     AssistantMessage,
     AuthStatusMessage,
@@ -297,6 +300,7 @@ from .messages import (
     Goal,
     InvalidConfigFile,
     KeepAliveMessage,
+    LocalCommandRun,
     Message,
     NotAMessage,
     PromptSuggestionMessage,
@@ -451,6 +455,7 @@ from .system import (
     PostTurnSummaryMessage,
     PreservedMessages,
     PreservedSegment,
+    PromptSubmitOutcome,
     SessionMetadataMessage,
     SessionStateChangedMessage,
     SessionTitleChangedMessage,
@@ -479,6 +484,7 @@ from .wire import (
 )
 
 __all__ = [
+    "AbandonedBlocks",
     "AccountInfo",
     "ActiveGoalMessage",
     "AddDirectories",
@@ -575,6 +581,8 @@ __all__ = [
     "FileContents",
     "FileSuggestions",
     "FilesPersistedMessage",
+    "ForkConversation",
+    "Forked",
     "GenerateSessionTitle",
     "GetBinaryVersion",
     "GetChromeBrowsers",
@@ -639,6 +647,7 @@ __all__ = [
     "ListModels",
     "ListPermissionRules",
     "LocalCommandOutputMessage",
+    "LocalCommandRun",
     "ManagedLock",
     "MatchedAskRule",
     "McpAuthenticate",
@@ -747,6 +756,7 @@ __all__ = [
     "PreToolUseHookOutput",
     "PreservedMessages",
     "PreservedSegment",
+    "PromptSubmitOutcome",
     "PromptSuggestionMessage",
     "RateLimit",
     "RateLimitEvent",

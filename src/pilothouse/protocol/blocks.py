@@ -316,8 +316,10 @@ class ApiMessage(Lazy):
     stop_reason: str | None = None
     stop_sequence: str | None = None
     usage: TokenUsage | None = None
+    stop_details: Any = None
     context_management: Any = None
     container: Any = None
+    diagnostics: Any = None
 
     @cached_property
     def content(self) -> list[ContentBlock]:

@@ -26,6 +26,7 @@ __all__ = [
     "Empty",
     "FileContents",
     "FileSuggestions",
+    "Forked",
     "HookCatalogEntry",
     "HookEditable",
     "HookEntry",
@@ -230,6 +231,17 @@ class FileContents(Reply, rename="camel"):
     truncated: bool | None = None
     encoding: str | None = None
     lossy: bool | None = None
+
+
+class Forked(Reply, rename="camel"):
+    """The session that goes on from a message, or why there is none."""
+
+    forked: bool = always(False)
+    session_id: str | None = None
+    target_message_uuid: str | None = None
+    prefill_text: str | None = None
+    error: str | None = None
+    reason: str | None = None
 
 
 class RewindResult(Reply, rename="camel"):

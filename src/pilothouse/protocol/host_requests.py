@@ -13,6 +13,7 @@ from .control_replies import (
     Conversation,
     CwdSet,
     Empty,
+    Forked,
     McpAuthentication,
     MemoryDialog,
     Plan,
@@ -36,6 +37,7 @@ __all__ = [
     "ClaudeOauthWaitForCompletion",
     "EndSession",
     "ExportConversation",
+    "ForkConversation",
     "GenerateSessionTitle",
     "GetChromeBrowsers",
     "GetChromeDialog",
@@ -103,6 +105,13 @@ class GetPlan(Request[Plan], tag="get_plan"):
 
 class ExportConversation(Request[Conversation], tag="export_conversation"):
     """The conversation as text."""
+
+
+class ForkConversation(Request[Forked], tag="fork_conversation"):
+    """Go on from a message in a session of its own. Refused unless it is remotely controlled."""
+
+    target_message_uuid: str | UnsetType = UNSET
+    title: str | UnsetType = UNSET
 
 
 class GetWorkspaceDiff(Request[WorkspaceDiff], tag="get_workspace_diff"):

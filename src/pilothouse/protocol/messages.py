@@ -64,6 +64,7 @@ from .wire import (
 )
 
 __all__ = [
+    "AbandonedBlocks",
     "ActiveGoalMessage",
     "AssistantMessage",
     "AuthStatusMessage",
@@ -73,6 +74,7 @@ __all__ = [
     "Goal",
     "InvalidConfigFile",
     "KeepAliveMessage",
+    "LocalCommandRun",
     "Message",
     "NotAMessage",
     "PromptSuggestionMessage",
@@ -114,6 +116,14 @@ class UnknownMessage(LazyMessage, tag=False):
         return members(self.raw)
 
 
+class LocalCommandRun(Record):
+    """The slash command that a line is the output of."""
+
+    command: str = always("")
+    args: str = always("")
+    plugin: str | None = None
+
+
 class AssistantMessage(LazyMessage, tag="assistant"):
     """A finished content block of the model's; the lines of one API message share `message.id`."""
 
@@ -137,6 +147,10 @@ class AssistantMessage(LazyMessage, tag="assistant"):
     is_api_error_message: bool | None = None
     api_error: str | None = None
     api_error_status: int | None = None
+    api_error_type: str | None = None
+    refused_message_id: str | None = None
+    local_command_source: str | None = None
+    local_command_run: LocalCommandRun | None = None
     thinking_duration_ms: float | None = None
     thinking_display: str | None = None
 
@@ -174,6 +188,7 @@ class UserMessage(LazyMessage, tag="user"):
     subagent_type: str | None = None
     task_description: str | None = None
     is_replay: bool | None = field(default=None, name="isReplay")
+    refused_message_id: str | None = None
     file_attachments: list[Any] = field(default_factory=list)
     tool_result_meta: Any = None
 
@@ -198,6 +213,13 @@ class UserMessage(LazyMessage, tag="user"):
         return parse(self.tool_use_result_raw)
 
 
+class AbandonedBlocks(Record):
+    """The blocks of a reply that was cut short: drop them, another reply follows."""
+
+    api_message_id: str = always("")
+    from_block_index: int = always(0)
+
+
 class StreamEvent(Message, tag="stream_event", gc=False):
     """A piece of an answer being written, as the Messages API sent it.
 
@@ -214,6 +236,7 @@ class StreamEvent(Message, tag="stream_event", gc=False):
     user_message_uuids: list[str] = field(default_factory=list)
     resume_reason: str | None = None
     api_message_id: str | None = None
+    abandoned_blocks: AbandonedBlocks | None = None
     thinking_display: str | None = None
     owed_rows: Any = None
 
@@ -304,6 +327,7 @@ class ResultMessage(LazyMessage, tag="result"):
     startup_failure_reason: str | None = None
     invalid_config_file: InvalidConfigFile | None = None
     api_error: str | None = None
+    api_error_type: str | None = None
     model_usage_since_last_result: dict[str, ModelUsage] = field(default_factory=dict)
     subagent_stats: JsonObject | None = None
     safety_stops: int | None = None

@@ -147,6 +147,7 @@ class MessageOrigin(Record, rename="camel"):
     subkind: str | None = None
     fire_reason: str | None = None
     run_id: str | None = None
+    producer: str | None = None
 
 
 class McpServerInfo(Record):
@@ -183,6 +184,7 @@ class McpServerStatus(Record, rename="camel"):
     config: JsonObject | None = None
     scope: str | None = None
     source: str | None = None
+    transport: str | None = None
     tools: list[McpTool] = field(default_factory=list)
 
 

@@ -124,6 +124,7 @@ class MessageEnd(Record):
 
     stop_reason: str | None = always(None)
     stop_sequence: str | None = always(None)
+    stop_details: Any = None
     container: Any = None
 
 

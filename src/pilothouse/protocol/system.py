@@ -59,6 +59,7 @@ __all__ = [
     "PostTurnSummaryMessage",
     "PreservedMessages",
     "PreservedSegment",
+    "PromptSubmitOutcome",
     "SessionMetadataMessage",
     "SessionStateChangedMessage",
     "SessionTitleChangedMessage",
@@ -407,6 +408,7 @@ class PermissionDeniedMessage(SystemMessage, tag="system"):
     tool_use_id: str = always("")
     agent_id: str | None = None
     decision_reason_type: str | None = None
+    decision_reason_code: str | None = None
     decision_reason: str | None = None
     message: str = always("")
 
@@ -427,6 +429,15 @@ class MirrorErrorMessage(SystemMessage, tag="system"):
     key: MirrorKey = always(MirrorKey())
 
 
+class PromptSubmitOutcome(Record):
+    """What a UserPromptSubmit hook made of a prompt."""
+
+    kind: str | None = None
+    no_verdict_kind: str | None = None
+    prompt_kept: bool | None = None
+    reason: str | None = None
+
+
 class InformationalMessage(SystemMessage, tag="system"):
     """A remark for the user."""
 
@@ -435,6 +446,7 @@ class InformationalMessage(SystemMessage, tag="system"):
     level: str = always("")
     tool_use_id: str | None = None
     prevent_continuation: bool | None = None
+    prompt_submit_outcome: PromptSubmitOutcome | None = None
     tag: str | None = None
     is_meta: bool | None = field(default=None, name="isMeta")
     timestamp: str | None = None
