@@ -159,6 +159,46 @@ def test_open_background_work_keeps_a_cli_without_state_reports_busy() -> None:
     assert tracker.idle
 
 
+BETWEEN = ("2.1.235", "2.1.176", "2.1.139", "2.1.92", *SILENT_AGENTS)
+
+
+def idle_at_each_line(version: str, name: str) -> list[tuple[str, bool]]:
+    """What each line of a recording is, and whether the CLI is idle after it."""
+    tracker, seen = TurnTracker(), list[tuple[str, bool]]()
+    for line in (STREAMS / version / f"{name}.jsonl").read_bytes().splitlines():
+        each = decode(line)
+        tracker.receive([each])
+        seen.append((getattr(each, "subtype", None) or each.type, tracker.idle))
+    return seen
+
+
+@pytest.mark.parametrize("version", [*BOTH, *BETWEEN])
+def test_a_shell_may_run_on_but_the_turn_about_its_end_is_waited_for(version: str) -> None:
+    lines = idle_at_each_line(version, "background_bash")
+    kinds = [kind for kind, _ in lines]
+    ended, notified = kinds.index("success"), kinds.index("task_notification")
+    over = len(kinds) - kinds[::-1].index("success") - 1
+    assert any(is_idle for _, is_idle in lines[ended:notified])
+    assert not any(is_idle for _, is_idle in lines[notified:over])
+    assert lines[-1][1]
+
+
+@pytest.mark.parametrize("version", [*BOTH, *BETWEEN])
+def test_a_subagent_is_waited_for_and_the_turn_about_its_end_too(version: str) -> None:
+    lines = idle_at_each_line(version, "background_agent")
+    kinds = [kind for kind, _ in lines]
+    over = len(kinds) - kinds[::-1].index("success") - 1
+    assert not any(is_idle for _, is_idle in lines[kinds.index("init") : over])
+    assert lines[-1][1]
+
+
+def test_no_turn_is_expected_after_a_task_that_was_stopped() -> None:
+    tracker = TurnTracker()
+    stopped = message("system", subtype="task_notification", task_id="t", status="stopped")
+    tracker.receive([*agent_started(is_backgrounded=True), result(), stopped])
+    assert tracker.idle
+
+
 def agent_started(**more: Any) -> list[Message]:
     call = {"type": "tool_use", "id": "c", "name": "Task", "input": {}}
     told = {"task_id": "t", "tool_use_id": "c", "task_type": "local_agent", **more}

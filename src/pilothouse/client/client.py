@@ -294,7 +294,7 @@ class Client(Controls):
 
     @property
     def idle(self) -> bool:
-        """Nothing runs and nothing is queued: known where the CLI reports it, else inferred."""
+        """Nothing runs and nothing is queued; a background shell does not count."""
         return self.turns.idle
 
     @property
@@ -371,7 +371,10 @@ class Client(Controls):
         return await prompt
 
     async def wait_idle(self) -> None:
-        """Wait until nothing runs and nothing is queued."""
+        """Wait until nothing runs and nothing is queued: no turn, no subagent.
+
+        A background shell does not count, for it may run for ever; the turn about its end does.
+        """
         self._live()
         await self._idle.wait()
         self._live()

@@ -13,9 +13,6 @@ from .turns import Turn
 
 __all__ = ["query", "run"]
 
-WAITED_FOR = frozenset({"local_agent", "local_workflow"})
-"""Background work that reports back to the model. A background shell may run for ever."""
-
 
 async def query(content: Content, options: Options | None = None) -> AsyncGenerator[ClientEvent]:
     """Everything one prompt brings about, to the end of the CLI's work."""
@@ -24,17 +21,9 @@ async def query(content: Content, options: Options | None = None) -> AsyncGenera
         async with aclosing(client.read()) as events:
             async for event in events:
                 yield event
-                if _is_done(client):
+                if client.idle:
                     # Not by the end of the input: the CLI would wait for its background shells.
                     client.stop_reading()
-
-
-def _is_done(client: Client) -> bool:
-    turns = client.turns
-    if any(task.kind in WAITED_FOR for task in turns.tasks.values()):
-        return False
-    # 2.1.119 does not call itself idle while a background shell runs.
-    return client.idle or bool(turns.tasks and not turns.running and not turns.unanswered)
 
 
 def run(content: Content, options: Options | None = None) -> Turn:

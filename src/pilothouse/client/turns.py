@@ -8,8 +8,10 @@ What the tracker rests on:
 - Every CLI echoes each prompt, with our uuid, in the turn that takes it (`is_replay`). So the
   prompts echoed since the last result are those the next result answers. Newer CLIs name them
   in the result too (`user_message_uuids`) and report each prompt's life (`command_lifecycle`).
-- `session_state_changed` says `idle` when nothing is queued or running. CLIs before it are
-  taken to be idle when every prompt is answered, no turn runs and no background task is open.
+- A CLI is idle when every prompt is answered, no turn runs, no subagent is at work and no end of
+  background work has been told that a turn is about to answer. A background shell may run for
+  ever, and does not count. `session_state_changed` alone does not tell that: 2.1.92 to 2.1.176
+  say `running` as long as a shell runs, 2.1.235 says `idle` while a subagent works.
 - A result may be lost on its way, which is told. A CLI that says `idle` then has ended its turn.
 - `total_cost_usd` counts from the start of the process, or of the conversation after /clear.
 
@@ -70,8 +72,12 @@ MAX_COST_USD = 1e9
 LOST = "the line with its result was lost"
 
 AGENT = "local_agent"
+WAITED_FOR = frozenset({AGENT, "local_workflow", ""})
+"""Background work that reports back to the model, and what may be such."""
 
-TASK_ENDED = frozenset({"completed", "failed", "killed", "stopped"})
+TASK_REPORTED = frozenset({"completed", "failed"})
+TASK_STOPPED = frozenset({"killed", "stopped"})
+TASK_ENDED = TASK_REPORTED | TASK_STOPPED
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +161,8 @@ class Followed:
     echoed: list[str] = field(default_factory=list[str])
     interrupted: bool = False
     unasked: bool = False
+    announced: bool = False
+    """Background work has ended, and the turn about it has not begun."""
     spoken: bool = False
     lost: list[str] | None = None
     """The prompts it had when lines of it were lost; None: nothing that matters was."""
@@ -180,6 +188,7 @@ class TurnTracker:
         self._state: str | None = None
         self._interrupted = False
         self._unasked = False
+        self._announced = False
         self._spoken = False
         self._lost: list[str] | None = None
         self._retry = ""
@@ -196,7 +205,7 @@ class TurnTracker:
         tracker._state, tracker._cost = followed.state, followed.cost_usd
         tracker._interrupted, tracker._unasked = followed.interrupted, followed.unasked
         tracker._spoken, tracker._lost = followed.spoken, followed.lost
-        tracker._retry = followed.retry
+        tracker._retry, tracker._announced = followed.retry, followed.announced
         return tracker
 
     def followed(self) -> Followed:
@@ -211,6 +220,7 @@ class TurnTracker:
             echoed=list(self._echoed),
             interrupted=self._interrupted,
             unasked=self._unasked,
+            announced=self._announced,
             spoken=self._spoken,
             lost=self._lost,
             retry=self._retry,
@@ -223,11 +233,13 @@ class TurnTracker:
 
     @property
     def idle(self) -> bool:
-        if self._unanswered:
+        """Whether nothing runs and nothing is queued; a background shell does not count."""
+        if self._unanswered or self._announced or self.running:
             return False
-        if self._state is not None:
-            return self._state == "idle"
-        return not self.running and not self.tasks
+        if any(task.kind in WAITED_FOR for task in self.tasks.values()):
+            return False
+        # Between a result and `idle` a queued turn may begin, unless a shell keeps `idle` back.
+        return self._state in (None, "idle") or bool(self.tasks)
 
     @property
     def unanswered(self) -> tuple[str, ...]:
@@ -267,7 +279,7 @@ class TurnTracker:
 
     def waiting_on(self) -> WaitingOn | None:
         """What the CLI waits for now, as far as its own messages tell."""
-        if self.running or self._unanswered:
+        if self.running or self._unanswered or self._announced:
             if self.tools:
                 return WaitingOn("tool", ", ".join(tool.name for tool in self.tools.values()))
             return WaitingOn("api", self._retry or "the model's answer")
@@ -280,9 +292,11 @@ class TurnTracker:
 
     def _init(self, _: InitMessage) -> None:
         self.running = self.begun = True
+        self._announced = False
 
     def _state_changed(self, message: SessionStateChangedMessage) -> None:
         self._state = message.state
+        self._announced = False
         self.running = message.state != "idle"
         if self._lost is not None and not self.running:
             self._end_without_result(self._lost)
@@ -384,6 +398,7 @@ class TurnTracker:
         self.tasks = {key: task for key, task in self.tasks.items() if not task.tool_use_id}
         self._echoed.clear()
         self._spoken = self._interrupted = self._unasked = self.begun = False
+        self._announced = False
         self._lost = None
         self._retry = ""
         # An agent that was killed writes no results for the tools it had open.
@@ -409,11 +424,15 @@ class TurnTracker:
         self._cost = 0.0
 
     def _tasks_changed(self, message: BackgroundTasksChangedMessage) -> None:
+        before = self.tasks
         self.tasks = {
             task.task_id: OpenTask(task.task_id, task.task_type, task.description)
             for task in message.tasks
             if not task.ambient
         }
+        # 2.1.235 takes an agent from the list before it tells how it has ended.
+        gone = (task.kind for key, task in before.items() if key not in self.tasks)
+        self._announced |= not self.running and AGENT in gone
 
     def _task_started(self, message: TaskStartedMessage) -> None:
         # A foreground tool is a task too on newer CLIs; its tool call already stands for it.
@@ -426,11 +445,15 @@ class TurnTracker:
         self.tasks[message.task_id] = OpenTask(message.task_id, kind, message.description, inner)
 
     def _task_notified(self, message: TaskNotificationMessage) -> None:
-        # When no turn runs, this is what starts one.
+        # When no turn runs, this is what starts one, unless somebody stopped the task.
         self._unasked |= not self.running
+        is_reported = message.status in TASK_REPORTED and not message.ambient
+        self._announced = is_reported and not self.running
         self.tasks.pop(message.task_id, None)
 
     def _task_updated(self, message: TaskUpdatedMessage) -> None:
+        if message.patch.status in TASK_STOPPED:
+            self._announced = False
         task = self.tasks.get(message.task_id)
         if task is None:
             return
