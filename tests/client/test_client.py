@@ -361,6 +361,40 @@ async def test_environment_updates_are_refused_where_they_have_no_effect() -> No
         client.keep_alive()
 
 
+UNNAMED = {"commands": [], "models": [], "account": {}, "output_style": "default", "pid": 1}
+"""The greeting of a CLI that does not tell its version."""
+
+
+async def test_a_cli_is_asked_for_its_version_before_its_environment_is_changed() -> None:
+    cli = ScriptedCLI({"initialize": UNNAMED, "get_binary_version": {"version": "2.1.176"}})
+    async with Client(transport=cli.transport) as client:
+        with pytest.raises(Unsupported):
+            await client.update_environment({"A": "1"})
+        assert client.version == (2, 1, 176)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [{"version": "2.1.139"}, "Unsupported control request subtype: get_binary_version"],
+)
+async def test_the_environment_is_changed_where_that_has_an_effect(told: Any) -> None:
+    cli = ScriptedCLI({"initialize": UNNAMED, "get_binary_version": told})
+    async with Client(transport=cli.transport) as client:
+        await client.update_environment({"A": "1"})
+        prompt = await client.say("hi")
+        cli.write(done((await cli.prompts.get()).uuid))
+        await prompt
+    assert b'"variables":{"A":"1"}' in b"".join(cli.lines)
+
+
+async def test_a_cli_that_leaves_what_it_does_not_know_unanswered_is_not_asked() -> None:
+    cli = ScriptedCLI({"initialize": {**UNNAMED, "pid": None}, "get_binary_version": None})
+    async with Client(transport=cli.transport) as client:
+        await client.update_environment({"A": "1"})
+    assert [each.client_request.subtype for each in cli.requests][:1] == ["initialize"]
+    assert "get_binary_version" not in [each.client_request.subtype for each in cli.requests]
+
+
 # Asking
 
 

@@ -36,21 +36,39 @@ def test_versions_compare_as_numbers():
 
 
 @pytest.mark.parametrize(
-    ("version", "edits_plans", "applies_environment"),
+    ("version", "edits_plans", "applies_environment", "passes_notes", "forgets_rules"),
     [
-        (None, False, True),
-        ((2, 1, 37), False, True),
-        ((2, 1, 119), True, True),
-        ((2, 1, 325), True, False),
-        ((3, 0, 0), True, False),
+        (None, False, True, False, False),
+        ((2, 1, 37), False, True, False, True),
+        ((2, 1, 45), False, True, True, True),
+        ((2, 1, 77), False, True, True, True),
+        ((2, 1, 81), True, True, True, True),
+        ((2, 1, 119), True, True, True, True),
+        ((2, 1, 128), True, True, True, True),
+        ((2, 1, 132), True, True, True, False),
+        ((2, 1, 167), True, True, True, False),
+        ((2, 1, 176), True, False, True, False),
+        ((2, 1, 325), True, False, True, False),
+        ((3, 0, 0), True, False, True, False),
     ],
 )
 def test_what_depends_on_the_version_is_careful_until_it_is_known(
-    version: tuple[int, int, int] | None, edits_plans: bool, applies_environment: bool
+    version: tuple[int, int, int] | None,
+    edits_plans: bool,
+    applies_environment: bool,
+    passes_notes: bool,
+    forgets_rules: bool,
 ):
     features = Features(version=version)
     assert features.edits_plans is edits_plans
     assert features.applies_environment_updates is applies_environment
+    assert features.passes_notes is passes_notes
+    assert features.forgets_rules is forgets_rules
+
+
+@pytest.mark.parametrize(("patch", "reports_idle"), [(37, False), (81, False), (84, True)])
+def test_a_cli_reports_that_it_is_idle_from_a_version_on(patch: int, reports_idle: bool):
+    assert Features(version=(2, 1, patch)).reports_idle is reports_idle
 
 
 @pytest.mark.parametrize("subtype", sorted(ANSWERED_BY_ALL))

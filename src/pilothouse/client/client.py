@@ -13,6 +13,7 @@ import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from contextlib import aclosing, suppress
+from dataclasses import replace
 from functools import partial
 from types import TracebackType
 from typing import Any, Final, Self, TypeVar
@@ -429,6 +430,8 @@ class Client(Controls):
 
     async def update_environment(self, variables: dict[str, str]) -> None:
         """Change the environment of the tools to come."""
+        if self.version is None and self.features.answers_unknown_controls:
+            await self._ask_version()
         if not self.features.applies_environment_updates:
             raise Unsupported(
                 "update_environment_variables", "this CLI takes it without effect; use Options.env"
@@ -436,6 +439,12 @@ class Client(Controls):
         self._live().send_message(
             {"type": "update_environment_variables", "variables": dict(variables)}
         )
+
+    async def _ask_version(self) -> None:
+        # Only the newest CLIs tell it in their greeting; those that cannot be asked are old.
+        with suppress(Unsupported):
+            told = await self.binary_version()
+            self.features = replace(self.features, version=parse_version(told.version))
 
     def keep_alive(self) -> None:
         """Send a sign of life. Every CLI takes it in silence."""

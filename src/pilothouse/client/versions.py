@@ -1,8 +1,11 @@
 """What differs between CLI versions. The only place that compares them.
 
 A fact is decided by what the CLI reports about itself where it reports it, and by its version
-otherwise. Until either is known (old CLIs tell their version in the first turn only) the answer
-is the careful one: what works on all.
+otherwise. Until either is known (CLIs before 2.1.325 tell their version in the first turn only)
+the answer is the careful one: what works on all.
+
+Every version named here was measured: on it the fact holds, and on the next one that was tried it
+is otherwise (docs/protocol.md has both).
 """
 
 from __future__ import annotations
@@ -56,30 +59,30 @@ class Features:
     @property
     def edits_plans(self) -> bool:
         """An approved plan may carry an edited text. Older CLIs ignore the edit."""
-        return self.version is not None and self.version >= (2, 1, 119)
+        return self.version is not None and self.version >= (2, 1, 81)
 
     @property
     def reports_idle(self) -> bool:
         """It says itself when it is idle; otherwise that is inferred."""
-        return self.version is not None and self.version >= (2, 1, 119)
+        return self.version is not None and self.version >= (2, 1, 84)
 
     @property
     def passes_notes(self) -> bool:
         """Notes to a question reach the model. Older CLIs drop them."""
-        return self.version is not None and self.version >= (2, 1, 119)
+        return self.version is not None and self.version >= (2, 1, 45)
 
     @property
     def forgets_rules(self) -> bool:
         """It asks about a command that writes files in spite of a rule that allows it."""
-        return self.version is not None and self.version <= (2, 1, 120)
+        return self.version is not None and self.version < (2, 1, 132)
 
     @property
     def applies_environment_updates(self) -> bool:
         """`update_environment_variables` reaches the tools. Newer CLIs take it without effect.
 
-        Those tell their version when they are greeted.
+        Those can be asked for their version before they have told it.
         """
-        return self.version is None or self.version <= (2, 1, 120)
+        return self.version is None or self.version <= (2, 1, 167)
 
     @property
     def answers_unknown_controls(self) -> bool:
