@@ -13,13 +13,24 @@ __all__ = ["isolated_executable", "simulator_executable"]
 
 _RUN = "from pilothouse_sim.simulator.main import main; raise SystemExit(main())"
 
-# What clients tell their CLI by the environment and no user keeps a secret in.
+# What clients tell their CLI by the environment and no user keeps a secret in. The simulator, which
+# gets all of the client's, heeds no other of them: both CLIs of a test must be told the same.
 _PASSED_ON = (
+    "ANTHROPIC_MODEL",
     "CLAUDE_AGENT_SDK_CLIENT_APP",
+    "CLAUDE_AGENT_SDK_DERIVED_CLIENT_APP",
+    "CLAUDE_AGENT_SDK_DISABLE_BUILTIN_AGENTS",
     "CLAUDE_AGENT_SDK_VERSION",
     "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS",
     "CLAUDE_CODE_ENABLE_SDK_FILE_CHECKPOINTING",
     "CLAUDE_CODE_ENTRYPOINT",
+    "CLAUDE_CODE_MAX_RETRIES",
+    "CLAUDE_CODE_PRINT_BG_WAIT_CEILING_MS",
+    "CLAUDE_CODE_SDK_READS_SESSION_STATE",
+    "CLAUDE_CODE_STREAM_CLOSE_TIMEOUT",
+    "ENABLE_TOOL_SEARCH",
+    "IS_SANDBOX",
+    "MAX_STRUCTURED_OUTPUT_RETRIES",
     "PILOTHOUSE_CHILD",
     "PILOTHOUSE_VERSION",
     "PWD",
