@@ -38,6 +38,7 @@ from pilothouse.client.versions import ANSWERED_BY_ALL, Features
 from pilothouse.protocol import (
     CommandLifecycleMessage,
     ControlRequest,
+    ForkConversation,
     Initialize,
     McpMessage,
     TaskNotificationMessage,
@@ -168,6 +169,7 @@ WITHOUT_METHOD = {
     "claude_authenticate": LOGIN,
     "claude_oauth_callback": LOGIN,
     "claude_oauth_wait_for_completion": LOGIN,
+    "fork_conversation": "refused unless the session is remotely controlled",
     "initialize": "the client sends it when it connects",
     "remote_control": SERVICE,
     "set_chrome_browser_hints": "accepted only in a session hosted remotely",
@@ -977,6 +979,15 @@ async def test_a_title_is_made_by_a_model(desk: OpenDesk, version: str) -> None:
         title = await client.generate_session_title("the sail is torn")
     assert title.title == ("Mend the sail" if version == "2.1.325" else "Scripted session")
     assert "the sail is torn" in it.model.requests[-1].last
+
+
+@newest
+async def test_a_conversation_is_not_forked_over_pipes(desk: OpenDesk) -> None:
+    it = await desk()
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        answer = await client.request(ForkConversation(title="another way"))
+    assert (answer.forked, answer.session_id, answer.error) == (False, None, "unsupported")
 
 
 @newest

@@ -107,6 +107,12 @@ async def test_an_unknown_request_is_refused(bench: Benches) -> None:
     assert await bench().ask("x") == error(words, error_code="unsupported_request")
 
 
+async def test_a_conversation_is_not_forked_over_pipes(bench: Benches) -> None:
+    refusal = success(forked=False, error="unsupported", reason="unsupported")
+    assert await bench().ask("fork_conversation", title="another way") == refusal
+    assert "title must be a string" in (await bench().ask("fork_conversation", title=1))["error"]
+
+
 async def test_initialize_describes_the_session(bench: Benches) -> None:
     it = bench("--model", "haiku")
     answer = await it.ask("initialize")

@@ -45,7 +45,8 @@ _ROOMS: Final = {
     "unavailable": (
         "claim_session get_chrome_browsers select_chrome_browser set_chrome_browser_hints "
         "set_color claude_authenticate claude_oauth_callback claude_oauth_wait_for_completion "
-        "remote_control submit_feedback submit_survey_feedback ultrareview_launch"
+        "remote_control submit_feedback submit_survey_feedback ultrareview_launch "
+        "fork_conversation"
     ),
 }
 

@@ -32,6 +32,14 @@ def submit_survey_feedback(session: SimulatedSession, asked: ControlAsk) -> dict
     return {}
 
 
+def fork_conversation(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
+    """Say that there is nobody who controls the session remotely."""
+    for name in ("target_message_uuid", "title"):
+        if not isinstance(asked.get(name), str | None):
+            raise RequestRefused(f"fork_conversation: {name} must be a string")
+    return {"forked": False, "error": "unsupported", "reason": "unsupported"}
+
+
 def _unsupported(subtype: str) -> Handler:
     return _refusing(f"Unsupported control request subtype: {subtype}", "unsupported_request")
 
@@ -44,6 +52,7 @@ ANSWERS: dict[str, Handler] = {
         "set_chrome_browser_hints is only accepted in a remote-hosted session"
     ),
     "set_color": _unsupported("set_color"),
+    "fork_conversation": fork_conversation,
     "claude_authenticate": _refusing(_NO_SERVICE),
     "claude_oauth_callback": _refusing(_NO_SERVICE),
     "claude_oauth_wait_for_completion": _refusing(_NO_SERVICE),
