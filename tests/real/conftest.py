@@ -17,13 +17,14 @@ from pilothouse_sim.scenario import AnyReply, Scenario
 from pilothouse_sim.scripted_model import ScriptedModel
 from tests.support.real.desk import Desk, OpenDesk
 from tests.support.switches import PROVING
-from tests.support.versions import CACHE, VERSIONS, is_ordinary
+from tests.support.versions import CACHE, EVERY, VERSIONS, is_ordinary
 
 
 def pytest_configure() -> None:
-    for version in VERSIONS:
+    for version in EVERY if PROVING else VERSIONS:
         if not (CACHE / version / "claude").exists():
-            raise pytest.UsageError(f"there is no CLI {version} in {CACHE}: run ./scripts/test")
+            name = "prove" if PROVING else "test"
+            raise pytest.UsageError(f"there is no CLI {version} in {CACHE}: run ./scripts/{name}")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -49,7 +49,7 @@ from pilothouse_sim.scenario import ModelRequest, Reply, computed, gate, reply, 
 from tests.support.places import PROGRAMS
 from tests.support.real.desk import Desk, OpenDesk
 from tests.support.real.turns import HeldCommand, allow, next_of, unread
-from tests.support.versions import VERSIONS, newest
+from tests.support.versions import VERSIONS, Since, can, every, newest
 from tests.support.waiting import DEADLINE
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
@@ -1144,16 +1144,19 @@ async def test_prompt_suggestions_pause_and_go_on(desk: OpenDesk) -> None:
 # Without an answer
 
 
+@every
+@pytest.mark.parametrize("turns_before", [0, 1])
 async def test_the_environment_of_the_tools_changes_where_the_cli_applies_it(
-    desk: OpenDesk, version: str
+    desk: OpenDesk, version: str, turns_before: int
 ) -> None:
-    # G8: the newest takes the message in silence and does nothing.
+    # G8: newer CLIs take the message in silence and do nothing.
     show = reply(tool("Bash", command='printf "%s" "$FLAVOUR" > seen', description="show"))
-    it = await desk(reply("hello"), show, reply("done"))
+    it = await desk(*[reply("hello")] * turns_before, show, reply("done"))
     client = await it.client(on_permission=allow)
     async with asyncio.timeout(DEADLINE):
-        await client.ask("hi")
-        if version == "2.1.325":
+        for _ in range(turns_before):
+            await client.ask("hi")
+        if can(version, Since.KEEPS_ITS_ENVIRONMENT):
             with pytest.raises(Unsupported, match=r"Options\.env"):
                 await client.update_environment({"FLAVOUR": "salty"})
             return

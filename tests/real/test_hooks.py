@@ -34,7 +34,7 @@ from pilothouse.protocol import (
 from pilothouse_sim.scenario import reply
 from tests.support.real.desk import OpenDesk, conversation
 from tests.support.real.handlers import Handler, Holding, bash, results
-from tests.support.versions import NEWEST
+from tests.support.versions import NEWEST, Since, can, every
 from tests.support.waiting import DEADLINE
 
 TOUCH = bash("touch made")
@@ -402,6 +402,7 @@ async def test_a_background_hook_holds_nothing_up(desk: OpenDesk) -> None:
     assert (it.cwd / "made").exists()
 
 
+@every
 async def test_all_events_can_be_registered_at_once(desk: OpenDesk) -> None:
     # H6, H11, H12: the older CLIs know but some of them.
     it = await desk(reply(TOUCH), reply("Made."))
@@ -418,7 +419,7 @@ async def test_all_events_can_be_registered_at_once(desk: OpenDesk) -> None:
     async with asyncio.timeout(DEADLINE):
         turn = await client.ask("make it")
     assert turn.text == "Made."
-    batch = [] if it.version == "2.1.37" else ["PostToolBatch"]
-    shown = ["MessageDisplay"] if it.version == NEWEST else []
+    batch = ["PostToolBatch"] if can(it.version, Since.CALLS_BATCH_HOOK) else []
+    shown = ["MessageDisplay"] if can(it.version, Since.CALLS_DISPLAY_HOOK) else []
     before = ["UserPromptSubmit", "PreToolUse", "PermissionRequest"]
     assert called == [*before, "PostToolUse", *batch, *shown, "Stop"]

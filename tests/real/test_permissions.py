@@ -40,7 +40,7 @@ from pilothouse_sim.scenario import reply
 from pilothouse_sim.scenario import tool as call
 from tests.support.real.desk import Desk, OpenDesk, conversation
 from tests.support.real.handlers import Handler, bash, results
-from tests.support.versions import NEWEST, newest
+from tests.support.versions import NEWEST, Since, can, every, newest
 from tests.support.waiting import DEADLINE
 
 TOUCH = bash("touch made")
@@ -220,7 +220,8 @@ async def test_a_rule_of_ones_own_is_taken_with_the_answer(desk: OpenDesk) -> No
     assert results(it)[1] == "42"
 
 
-async def test_a_rule_for_a_command_that_writes_holds_on_the_newest_cli_only(
+@every
+async def test_a_rule_for_a_command_that_writes_holds_on_newer_clis_only(
     desk: OpenDesk,
 ) -> None:
     # B34
@@ -231,8 +232,8 @@ async def test_a_rule_for_a_command_that_writes_holds_on_the_newest_cli_only(
     async with asyncio.timeout(DEADLINE):
         await client.ask("make them")
     suggested = [type(each) for each in handler.requests[0].suggestions]
-    assert (AddRules in suggested) == (it.version == NEWEST)
-    assert len(handler.requests) == (1 if it.version == NEWEST else 2)
+    assert (AddRules in suggested) == can(it.version, Since.HONOURS_WRITING_RULES)
+    assert len(handler.requests) == (1 if can(it.version, Since.HONOURS_WRITING_RULES) else 2)
 
 
 async def test_an_answer_can_switch_the_mode_in_the_same_moment(

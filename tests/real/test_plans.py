@@ -22,7 +22,7 @@ from pilothouse_sim.scenario import ModelRequest, Reply, computed, reply, tool
 from tests.support.real.desk import OpenDesk
 from tests.support.real.handlers import Handler, bash, results
 from tests.support.real.plans import PLAN, write_plan
-from tests.support.versions import NEWEST
+from tests.support.versions import NEWEST, Since, can, every
 from tests.support.waiting import DEADLINE
 
 EXIT = reply(tool("ExitPlanMode"))
@@ -32,6 +32,7 @@ def write_note(tmp_path: Path) -> Reply:
     return reply(tool("Write", file_path=str(tmp_path / "project/note.txt"), content="noted"))
 
 
+@every
 @pytest.mark.versions(NEWEST, "2.1.37")
 async def test_an_approved_plan_leads_back_to_the_mode_before(
     desk: OpenDesk, tmp_path: Path
@@ -45,9 +46,10 @@ async def test_an_approved_plan_leads_back_to_the_mode_before(
     [request] = on_plan.requests
     assert isinstance(request, PlanRequest)
     assert request.plan == PLAN
-    # 2.1.37 does not say where the file is.
+    # Old CLIs do not say where the file is.
     plans = it.home / ".claude/plans"
-    known = None if it.version == "2.1.37" else str(next(plans.glob("*.md")))
+    is_told = can(it.version, Since.NAMES_PLAN_FILE)
+    known = str(next(plans.glob("*.md"))) if is_told else None
     assert request.plan_file == known
     assert "approved your plan" in results(it)[1]
     assert "2. Leap" in results(it)[1]
@@ -95,9 +97,10 @@ async def test_a_mode_set_while_the_plan_is_asked_about_survives_its_approval(
     assert (it.cwd / "note.txt").exists()
 
 
+@every
 @pytest.mark.versions(NEWEST, "2.1.37")
 async def test_the_model_works_by_the_plan_as_the_person_edited_it(desk: OpenDesk) -> None:
-    # B28: 2.1.37 would drop the edit, so there the model is asked to take the edited plan.
+    # B28: old CLIs would drop the edit, so there the model is asked to take the edited plan.
     it = await desk(computed(write_plan), EXIT, computed(_again), reply("Leapt."))
     edited = "# Plan\n\n1. Look twice\n"
     on_plan = Handler(ApprovePlan(plan=edited), ApprovePlan())
@@ -106,12 +109,12 @@ async def test_the_model_works_by_the_plan_as_the_person_edited_it(desk: OpenDes
         turn = await client.ask("plan it")
     told = results(it)[1]
     assert edited.strip() in told
-    if it.version == "2.1.37":
-        assert "edited the plan" in told
-        assert "approved your plan" in results(it)[2]
-    else:
+    if can(it.version, Since.EDITS_PLANS):
         assert "Approved Plan (edited by user)" in told
         assert len(on_plan.requests) == 1
+    else:
+        assert "edited the plan" in told
+        assert "approved your plan" in results(it)[2]
     assert turn.outcome == "finished"
 
 

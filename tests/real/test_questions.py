@@ -12,7 +12,7 @@ from pilothouse_sim.scenario import reply, tool
 from tests.support.model_questions import COLOUR, TOPPINGS
 from tests.support.real.desk import Desk, OpenDesk
 from tests.support.real.handlers import Handler, results
-from tests.support.versions import NEWEST
+from tests.support.versions import NEWEST, Since, can, every
 from tests.support.waiting import DEADLINE
 
 
@@ -40,8 +40,9 @@ async def test_the_model_reads_the_label_that_was_chosen(desk: OpenDesk) -> None
     assert [choice.label for choice in question.options] == ["Red", "Blue"]
     assert question.options[1].description == "like the sea"
     assert not question.multi_select
-    # Only the newest CLI says so itself.
-    assert request.request.requires_user_interaction is (True if it.version == NEWEST else None)
+    # Only newer CLIs say so themselves.
+    is_told = can(it.version, Since.TELLS_WHAT_NEEDS_A_PERSON)
+    assert request.request.requires_user_interaction is (True if is_told else None)
     assert '"Which colour?"="Blue"' in results(it)[0]
 
 
@@ -62,8 +63,9 @@ async def test_free_text_is_an_answer(desk: OpenDesk) -> None:
     assert '"Which colour?"="the grey of fog"' in results(it)[0]
 
 
+@every
 async def test_notes_reach_the_model(desk: OpenDesk) -> None:
-    # B23, B36: 2.1.37 drops `annotations`, so there they are part of the answer.
+    # B23, B36: the oldest drop `annotations`, so there they are part of the answer.
     answer = Choose({"Which colour?": "Red"}, notes={"Which colour?": "but not too bright"})
     it, _ = await asked(desk, answer, COLOUR)
     told = results(it)[0]
@@ -71,6 +73,7 @@ async def test_notes_reach_the_model(desk: OpenDesk) -> None:
     assert "notes: but not too bright" in told
 
 
+@every
 async def test_the_oldest_cli_drops_notes_that_stand_beside_the_answers(desk: OpenDesk) -> None:
     # B36
     question = "Which colour?"
@@ -78,7 +81,7 @@ async def test_the_oldest_cli_drops_notes_that_stand_beside_the_answers(desk: Op
     edit = Handler(lambda request: Allow(input={**request.input, **beside}))
     it, _ = await asked(desk, None, COLOUR, on_question=edit)
     assert '"Which colour?"="Red"' in results(it)[0]
-    assert ("but dark" in results(it)[0]) == (it.version != "2.1.37")
+    assert ("but dark" in results(it)[0]) == can(it.version, Since.PASSES_NOTES)
 
 
 async def test_skipped_questions_stay_unanswered_and_the_model_goes_on(desk: OpenDesk) -> None:

@@ -19,7 +19,7 @@ from pilothouse_sim.scenario import (
 )
 from tests.support.real.desk import OpenDesk, conversation
 from tests.support.real.turns import allow, next_of, unread
-from tests.support.versions import NEWEST, newest, older
+from tests.support.versions import NEWEST, Since, can, every, newest, older
 from tests.support.waiting import DEADLINE
 
 OLDEST = "2.1.37"
@@ -60,21 +60,22 @@ async def test_an_api_error_is_a_failure_although_it_is_called_success(
     assert (turn.outcome, turn.reason) == ("failed", "api_error")
     assert "No such luck." in turn.text
     assert (result.subtype, result.is_error) == ("success", True)
-    assert result.api_error_status == (None if it.version == OLDEST else 400)
+    assert result.api_error_status == (400 if can(it.version, Since.GIVES_API_STATUS) else None)
     [synthetic] = of(AssistantMessage, events)
     assert synthetic.message.model == "<synthetic>"
     assert synthetic.error is not None
 
 
+@every
 async def test_an_overloaded_api_is_tried_again(desk: OpenDesk) -> None:
-    # E2: the oldest CLI does so without a word.
+    # E2: the oldest CLIs do so without a word.
     it = await desk(ApiError(status=529), reply("there you are"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
         turn = await (await client.say("hi"))
         retries: list[ApiRetryMessage] = of(ApiRetryMessage, await unread(client))
     assert (turn.outcome, turn.text) == ("finished", "there you are")
-    expected = [] if it.version == OLDEST else [(1, 529)]
+    expected = [(1, 529)] if can(it.version, Since.REPORTS_RETRIES) else []
     assert [(each.attempt, each.error_status) for each in retries] == expected
     assert len(conversation(it)) == 2
 
@@ -86,7 +87,8 @@ async def test_retries_come_to_an_end_that_is_a_failure(desk: OpenDesk) -> None:
     async with asyncio.timeout(DEADLINE):
         turn = await client.ask("hi")
     assert (turn.outcome, turn.reason) == ("failed", "api_error")
-    assert result_of(turn).api_error_status == (None if it.version == OLDEST else 500)
+    told = result_of(turn).api_error_status
+    assert told == (500 if can(it.version, Since.GIVES_API_STATUS) else None)
 
 
 @newest
@@ -145,6 +147,7 @@ async def test_a_stream_that_breaks_off_is_asked_for_again(desk: OpenDesk) -> No
 # Limits
 
 
+@every
 async def test_a_turn_out_of_turns_failed_and_the_next_counts_anew(desk: OpenDesk) -> None:
     # E4
     it = await desk(reply(LIST), reply("next is fine"), reply("unused"))
@@ -154,9 +157,10 @@ async def test_a_turn_out_of_turns_failed_and_the_next_counts_anew(desk: OpenDes
         after = await client.ask("next")
     result = result_of(turn)
     assert (turn.outcome, result.subtype) == ("failed", "error_max_turns")
-    assert turn.reason == ("error_max_turns" if it.version == OLDEST else "max_turns")
-    assert result.is_error == (it.version != OLDEST)
-    assert turn.text == ("" if it.version == OLDEST else "Reached maximum number of turns (1)")
+    is_told = can(it.version, Since.GIVES_REASONS)
+    assert turn.reason == ("max_turns" if is_told else "error_max_turns")
+    assert result.is_error == is_told
+    assert turn.text == ("Reached maximum number of turns (1)" if is_told else "")
     assert (after.outcome, after.text) == ("finished", "next is fine")
 
 

@@ -27,7 +27,7 @@ from pilothouse_sim.real_cli import environment
 from pilothouse_sim.scenario import Text, reply, text, tool
 from tests.support.real.desk import Desk, OpenDesk, conversation
 from tests.support.real.turns import allow, unread
-from tests.support.versions import CACHE, NEWEST, newest
+from tests.support.versions import CACHE, NEWEST, Since, can, every, newest
 from tests.support.waiting import DEADLINE
 
 STREAMS = ("--input-format=stream-json", "--output-format=stream-json", "--verbose")
@@ -123,6 +123,7 @@ async def test_each_line_of_the_models_carries_one_block(desk: OpenDesk) -> None
     assert [line.message.stop_reason for line in lines] == [None, None, None]
 
 
+@every
 async def test_type_is_not_always_the_first_member(desk: OpenDesk) -> None:
     # A12
     it = await desk(reply("hello"))
@@ -130,7 +131,8 @@ async def test_type_is_not_always_the_first_member(desk: OpenDesk) -> None:
     async with asyncio.timeout(DEADLINE):
         turn = await client.ask("hi")
     assert turn.result is not None
-    assert (next(iter(json.loads(turn.result.raw))) == "type") == (it.version != NEWEST)
+    is_first = next(iter(json.loads(turn.result.raw))) == "type"
+    assert is_first != can(it.version, Since.SHUFFLES_MEMBERS)
 
 
 async def test_every_line_is_a_message_we_know(desk: OpenDesk) -> None:
@@ -166,6 +168,7 @@ async def test_the_prompts_echo_is_a_user_line_with_our_uuid(desk: OpenDesk) -> 
     assert [(line.uuid, line.is_replay, line.text) for line in users] == [(prompt.uuid, True, "hi")]
 
 
+@every
 async def test_the_built_in_tools_depend_on_the_version(desk: OpenDesk) -> None:
     # A18
     it = await desk(reply("hello"))
@@ -175,8 +178,8 @@ async def test_the_built_in_tools_depend_on_the_version(desk: OpenDesk) -> None:
         await client.wait_idle()
         [init] = of(InitMessage, await unread(client))
     assert "Bash" in init.tools
-    assert ("TodoWrite" in init.tools) == (it.version != NEWEST)
-    assert ("Grep" in init.tools) == (it.version != NEWEST)
+    for name in ("TodoWrite", "Grep"):
+        assert (name in init.tools) != can(it.version, Since.LACKS_SEARCH_TOOLS)
 
 
 # Starts that fail

@@ -36,7 +36,7 @@ from pilothouse_sim.scenario import (
 )
 from tests.support.real.desk import OpenDesk, conversation
 from tests.support.real.turns import HeldCommand, allow, next_of, unread
-from tests.support.versions import NEWEST, newest
+from tests.support.versions import NEWEST, Since, can, every, newest
 from tests.support.waiting import DEADLINE
 
 OLDEST = "2.1.37"
@@ -135,8 +135,9 @@ async def test_a_prompt_sent_while_text_streams_gets_a_turn_of_its_own(desk: Ope
     assert outcomes(*turns) == [("finished", "one more"), ("finished", "two")]
 
 
+@every
 async def test_prompts_that_wait_for_the_same_turn_all_get_its_outcome(desk: OpenDesk) -> None:
-    # A13: newer CLIs merge queued prompts into one turn; 2.1.37 runs them one by one.
+    # A13: newer CLIs merge queued prompts into one turn; old ones run them one by one.
     it = await desk(reply(text("one "), gate("held")), reply("two"), reply("three"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -148,12 +149,12 @@ async def test_prompts_that_wait_for_the_same_turn_all_get_its_outcome(desk: Ope
         one, two, three = await first, await second, await third
         await client.wait_idle()
     assert one.prompts == (first.uuid,)
-    if it.version == OLDEST:
-        assert (two.text, three.text) == ("two", "three")
-    else:
+    if can(it.version, Since.MERGES_QUEUED):
         assert two is three
         assert (two.text, two.prompts) == ("two", (second.uuid, third.uuid))
         assert "say 2\nsay 3" in conversation(it)[-1].last
+    else:
+        assert (two.text, three.text) == ("two", "three")
 
 
 async def test_a_repeated_uuid_starts_no_turn(desk: OpenDesk) -> None:
@@ -290,6 +291,7 @@ async def test_a_prompt_keeps_its_own_turn_when_background_work_ends_beside_it(
     assert (turn.prompts, turn.text) == ((prompt.uuid,), "the answer")
 
 
+@every
 async def test_idle_means_that_nothing_runs_and_nothing_is_queued(desk: OpenDesk) -> None:
     # A14: newer CLIs say so themselves, the oldest one leaves it to be inferred.
     it = await desk(reply(gate("first"), "one"), reply(gate("second"), "two"))
@@ -309,9 +311,10 @@ async def test_idle_means_that_nothing_runs_and_nothing_is_queued(desk: OpenDesk
         events = await unread(client)
     assert client.idle
     states = [event.state for event in events if isinstance(event, SessionStateChangedMessage)]
-    assert client.turns.reports_idle == (it.version != OLDEST)
+    is_told = can(it.version, Since.REPORTS_IDLE)
+    assert client.turns.reports_idle == is_told
     # A CLI that reads the second prompt only after its first turn says idle in between: it is.
-    assert states[-1:] == ([] if it.version == OLDEST else ["idle"])
+    assert states[-1:] == (["idle"] if is_told else [])
 
 
 async def test_the_cost_of_a_turn_is_its_own(desk: OpenDesk) -> None:
@@ -419,6 +422,25 @@ async def test_a_background_shell_keeps_only_2_1_119_from_being_idle(desk: OpenD
     assert len(started) == (0 if it.version == OLDEST else 1)
 
 
+@every
+async def test_waiting_until_idle_means_the_same_on_every_version(desk: OpenDesk) -> None:
+    # A24: a shell may run for ever, and does not count; the turn about its end does.
+    async with HeldCommand().serving() as held:
+        it = await desk(reply(held.background_call), reply("it runs"), reply("it is over"))
+        client = await it.client(on_permission=allow)
+        async with asyncio.timeout(DEADLINE):
+            await client.ask("start it in the background")
+            await held.running.wait()
+            await client.wait_idle()
+            if not can(it.version, Since.TURNS_ABOUT_TASKS):
+                return
+            held.release()
+            await next_of(client, TaskNotificationMessage)
+            await client.wait_idle()
+    assert client.last_turn is not None
+    assert client.last_turn.text == "it is over"
+
+
 @oldest
 async def test_the_oldest_cli_answers_a_prompt_that_asks_nothing(desk: OpenDesk) -> None:
     # A25
@@ -443,7 +465,8 @@ async def test_a_prompt_that_asks_nothing_is_read_with_the_next_one(desk: OpenDe
     assert len(conversation(it)) == 1
 
 
-async def test_a_sub_agent_is_background_work_on_the_newest_cli_only(desk: OpenDesk) -> None:
+@every
+async def test_a_sub_agent_is_background_work_on_newer_clis_only(desk: OpenDesk) -> None:
     # A17: there it ends with a turn nobody asked for; on older ones it is a tool like any other.
     child = Branch(when=When(prompt_contains="count the files"), replies=(reply("seven"),))
     call = tool("Task", description="count", prompt="count the files", subagent_type="Explore")
@@ -454,6 +477,7 @@ async def test_a_sub_agent_is_background_work_on_the_newest_cli_only(desk: OpenD
         await client.wait_idle()
     assert (turn.outcome, turn.text) == ("finished", "asked")
     assert client.last_turn is not None
-    assert client.last_turn.text == ("it says seven" if it.version == NEWEST else "asked")
+    is_beside = can(it.version, Since.AGENTS_IN_BACKGROUND)
+    assert client.last_turn.text == ("it says seven" if is_beside else "asked")
     assert "seven" in conversation(it)[-1].last
     assert client.turns.tasks == {}

@@ -6,21 +6,37 @@ A test of `tests/real` that takes `version` (or `desk`) applies to every support
 
 - the default is the newest CLI; a test that is not about the newest runs on all it is about;
 - `@pytest.mark.versions(NEWEST, "2.1.37")`, on a test or on one of its parameters, names others.
+
+`@every` widens a test to the CLIs in between, of which `can` says what is known of each.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from enum import Enum
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+from pilothouse.client.versions import parse_version
 from pilothouse_sim.plugin import NEWEST
 from tests.support.places import ROOT
 
 VERSIONS: Final = (NEWEST, "2.1.119", "2.1.37")
+EVERY: Final = (
+    NEWEST,
+    "2.1.235",
+    "2.1.176",
+    "2.1.139",
+    "2.1.119",
+    "2.1.92",
+    "2.1.62-node",
+    "2.1.59",
+    "2.1.37",
+)
+"""Every CLI that is tried when everything is proved."""
 NATIVE, OLD, NODE = "2.1.119", "2.1.37", "2.1.37-node"
 BUILDS: Final = (NATIVE, OLD, NODE)
 """The programs that dial in themselves, newest first."""
@@ -28,6 +44,45 @@ CACHE: Final = Path(os.environ.get("PILOTHOUSE_CACHE") or ROOT / ".cache/clis")
 
 newest = pytest.mark.parametrize("version", [NEWEST], indirect=True)
 older = pytest.mark.parametrize("version", VERSIONS[1:], indirect=True)
+every = pytest.mark.parametrize("version", EVERY, indirect=True)
+
+
+class Since(Enum):
+    """What CLIs do, and the first of those that were tried which does."""
+
+    PASSES_NOTES = "2.1.45: notes to a question reach the model"
+    TURNS_ABOUT_TASKS = "2.1.59: the end of background work starts a turn"
+    EDITS_PLANS = "2.1.81: an edited plan is used"
+    REPORTS_IDLE = "2.1.84: it says that it is idle"
+    MERGES_QUEUED = "2.1.92: prompts that wait for the same moment get one turn"
+    GIVES_REASONS = "2.1.92: results have `terminal_reason`; interrupts and limits are errors"
+    REPORTS_RETRIES = "2.1.92: it tells that it tries again"
+    ELICITS = "2.1.92: MCP servers may ask the user"
+    NAMES_PLAN_FILE = "2.1.92: a plan comes with its file"
+    GUARDS_BYPASS = "2.1.92: bypassPermissions is refused unless it was started for it"
+    KEEPS_CUT_TEXT = "2.1.119: what was said before an interrupt is written"
+    GIVES_API_STATUS = "2.1.119: a result has the status of an API error"
+    RENAMES_WHEN_CLEARED = "2.1.119: /clear changes the session's id"
+    CALLS_BATCH_HOOK = "2.1.119: there is a PostToolBatch event"
+    HONOURS_WRITING_RULES = "2.1.132: a rule for a command that writes files is honoured"
+    CALLS_DISPLAY_HOOK = "2.1.176: there is a MessageDisplay event"
+    LACKS_SEARCH_TOOLS = "2.1.176: there is no TodoWrite, Glob or Grep"
+    KEEPS_ITS_ENVIRONMENT = "2.1.176: `update_environment_variables` is without effect"
+    AGENTS_IN_BACKGROUND = "2.1.235: a subagent runs beside the turn unless told otherwise"
+    KNOWS_MODES = "2.1.235: a permission mode that is none is refused"
+    RETRIES_BROKEN_STREAMS = "2.1.235: it tells that it asks again after a broken stream"
+    SHUFFLES_MEMBERS = "2.1.235: `type` is not the first member"
+    TELLS_RESETS = "2.1.235: there is a `conversation_reset`"
+    TELLS_WHAT_NEEDS_A_PERSON = "2.1.235: a request says that only a person can answer it"
+    TELLS_WHAT_IS_QUEUED = "2.1.235: an interrupt is answered with the prompts that still wait"
+
+
+def can(version: str, what: Since) -> bool:
+    """Whether the CLI of this version does that."""
+    own, first = parse_version(version), parse_version(what.value)
+    assert own is not None
+    assert first is not None
+    return own >= first
 
 
 def is_ordinary(item: pytest.Item) -> bool:
