@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from msgspec import Struct, convert
 
-__all__ = ["BadFlag", "LaunchFlags", "parse"]
+__all__ = ["BadFlag", "LaunchFlags", "accepted", "parse", "played"]
 
 
 class BadFlag(Exception):
@@ -102,6 +102,16 @@ _SWITCHES: Final = frozenset(
         "tmux",
         "assistant",
         "await-claim",
+        "enable-auth-status",
+        "deep-link-origin",
+        "reply-on-resume",
+        "include-unsupported-models",
+        "allow-other-models",
+        "host-auth-is-org-sign-in",
+        "enable-auto-mode",
+        "agents-view-if-allowed",
+        "plan-mode-required",
+        "debug-to-stderr",
     ]
 )
 # What a flag takes, by the name the CLI has for it.
@@ -140,6 +150,39 @@ _VALUES: Final = {
     "autocompact": "auto|tokens",
     "environment": "environment_id",
     "remote-control-session-name-prefix": "prefix",
+    "append-subagent-system-prompt": "prompt",
+    "append-subagent-system-prompt-file": "file",
+    "plan-mode-instructions": "instructions",
+    "inherit-permission-mode": "mode",
+    "watch-artifact": "artifact",
+    "watch-artifact-no-autoreact": "artifact",
+    "prefill": "text",
+    "deep-link-repo": "slug",
+    "deep-link-last-fetch": "ms",
+    "resume-drops-turn": "message id",
+    "rewind-files": "user-message-id",
+    "fast-mode": "on|off",
+    "workload": "tag",
+    "client-data-url": "url",
+    "advisor": "model",
+    "proactivity": "level",
+    "messaging-socket-path": "path",
+    "agent-id": "id",
+    "agent-name": "name",
+    "team-name": "name",
+    "agent-color": "color",
+    "parent-session-id": "id",
+    "lead-verify-key": "time.key",
+    "teammate-mode": "mode",
+    "agent-type": "type",
+    "runner-declares": "names",
+    "session-began-as-copy": "value",
+    "forward-home-settings": "true|false",
+    "attach-serve": "session_id",
+    "pool": "pool_id",
+    "correlation-id": "id",
+    "ref": "ref",
+    "on-branch": "branch",
     "cassette": "file",
     "speed": "factor",
 }
@@ -152,6 +195,7 @@ _LISTS: Final = {
     "betas": "betas...",
     "file": "specs...",
     "channels": "servers...",
+    "dangerously-load-development-channels": "servers...",
     "plugin-dir": "path",
     "plugin-dir-no-mcp": "path",
     "plugin-url": "url",
@@ -167,6 +211,8 @@ _OPTIONAL: Final = frozenset(
         "teleport",
         "cloud",
         "desktop",
+        "remote",
+        "rc",
     ]
 )
 _SPELLINGS: Final = {
@@ -178,6 +224,7 @@ _FULL_NAMES: Final = {
     "allowed-tools": "--allowedTools, --allowed-tools",
     "disallowed-tools": "--disallowedTools, --disallowed-tools",
     "name": "-n, --name",
+    "debug-to-stderr": "-d2e, --debug-to-stderr",
 }
 _LETTERS: Final = {
     "p": "print",
@@ -186,6 +233,7 @@ _LETTERS: Final = {
     "c": "continue",
     "r": "resume",
     "d": "debug",
+    "d2e": "debug-to-stderr",
     "n": "name",
     "w": "worktree",
 }
@@ -206,6 +254,24 @@ _AMOUNTS: Final = {
     "speed": "--speed must be a positive number greater than 0",
 }
 _COMMA_LISTS: Final = frozenset({"allowed_tools", "disallowed_tools", "tools"})
+
+
+def played() -> list[str]:
+    """The flags that do here what they do there, in their order."""
+    return [name for name in _names() if _key(name) in LaunchFlags.__struct_fields__]
+
+
+def accepted() -> list[str]:
+    """The flags that are read and change nothing, in their order."""
+    return [name for name in _names() if _key(name) not in LaunchFlags.__struct_fields__]
+
+
+def _names() -> list[str]:
+    return sorted({*_SWITCHES, *_VALUES, *_LISTS, *_OPTIONAL})
+
+
+def _key(name: str) -> str:
+    return name.replace("-", "_") + ("_" if name == "continue" else "")
 
 
 def parse(argv: list[str]) -> LaunchFlags:
@@ -230,7 +296,7 @@ def parse(argv: list[str]) -> LaunchFlags:
 def _take_flag(word: str, rest: list[str], found: dict[str, Any]) -> None:
     flag, equals, value = word.partition("=")
     name = _name_of(flag, word)
-    key = name.replace("-", "_") + ("_" if name == "continue" else "")
+    key = _key(name)
     if name in _SWITCHES and equals:
         raise BadFlag(f"error: unknown option '{word}'\n(Did you mean --{name}?)")
     if name in _SWITCHES:

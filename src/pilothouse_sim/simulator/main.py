@@ -64,7 +64,14 @@ def _show_version() -> int:
 
 
 def _show_help() -> int:
-    sys.stdout.write((__doc__ or "") + "\nIt takes the flags of the real CLI.\n")
+    from textwrap import fill
+
+    from pilothouse_sim.simulator.flags import accepted, played
+
+    sys.stdout.write(__doc__ or "")
+    for heading, names in (("Played", played()), ("Accepted, without effect", accepted())):
+        words = fill(" ".join(f"--{name}" for name in names), 78, break_on_hyphens=False)
+        sys.stdout.write(f"\n{heading}:\n{words}\n")
     return 0
 
 

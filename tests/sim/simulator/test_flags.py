@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse_sim.simulator.flags import BadFlag, parse
+from pilothouse_sim.simulator.flags import BadFlag, LaunchFlags, accepted, parse, played
 from pilothouse_sim.simulator.launch_checks import check
+from pilothouse_sim.simulator.main import main
 from pilothouse_sim.simulator.mcp.config import configured
 from pilothouse_sim.simulator.user_extensions import read_agents
 
@@ -144,3 +145,84 @@ def test_who_dials_in_another_format_ends_at_once(formats: list[str], words: str
     # S14
     with pytest.raises(BadFlag, match=words):
         check(parse([*DIAL, *formats]))
+
+
+SELDOM = [
+    "enable-auth-status",
+    "deep-link-origin",
+    "reply-on-resume",
+    "include-unsupported-models",
+    "allow-other-models",
+    "host-auth-is-org-sign-in",
+    "enable-auto-mode",
+    "agents-view-if-allowed",
+    "plan-mode-required",
+    "debug-to-stderr",
+]
+SELDOM_WITH_VALUE = [
+    "append-subagent-system-prompt",
+    "append-subagent-system-prompt-file",
+    "plan-mode-instructions",
+    "inherit-permission-mode",
+    "watch-artifact",
+    "watch-artifact-no-autoreact",
+    "prefill",
+    "deep-link-repo",
+    "deep-link-last-fetch",
+    "resume-drops-turn",
+    "rewind-files",
+    "fast-mode",
+    "workload",
+    "client-data-url",
+    "advisor",
+    "proactivity",
+    "messaging-socket-path",
+    "agent-id",
+    "agent-name",
+    "team-name",
+    "agent-color",
+    "parent-session-id",
+    "lead-verify-key",
+    "teammate-mode",
+    "agent-type",
+    "runner-declares",
+    "session-began-as-copy",
+    "forward-home-settings",
+    "attach-serve",
+    "pool",
+    "correlation-id",
+    "ref",
+    "on-branch",
+    "dangerously-load-development-channels",
+    "remote",
+    "rc",
+]
+
+
+@pytest.mark.parametrize("name", SELDOM)
+def test_switches_that_are_seldom_used_are_taken(name: str) -> None:
+    assert parse([f"--{name}", "hello"]) == LaunchFlags(prompt="hello")
+
+
+@pytest.mark.parametrize("name", SELDOM_WITH_VALUE)
+def test_flags_that_are_seldom_used_take_their_value(name: str) -> None:
+    assert parse([f"--{name}=on", "hello"]) == LaunchFlags(prompt="hello")
+    assert parse([f"--{name}", "on", "--verbose"]) == LaunchFlags(verbose=True)
+
+
+def test_a_short_form_may_have_more_than_one_letter() -> None:
+    assert parse(["-d2e", "hello"]) == LaunchFlags(prompt="hello")
+
+
+def test_the_help_tells_what_is_played_from_what_is_only_accepted(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["--help"]) == 0
+    told = capsys.readouterr().out
+    about, _, rest = told.partition("Played:\n")
+    does, _, takes = rest.partition("Accepted, without effect:\n")
+    assert "pilothouse-sim" in about
+    assert does.split() == [f"--{name}" for name in played()]
+    assert takes.split() == [f"--{name}" for name in accepted()]
+    assert "--continue" in does
+    assert "--rewind-files" in takes
