@@ -49,6 +49,7 @@ class LaunchFlags(Struct, frozen=True, kw_only=True):
     continue_: bool = False
     fork_session: bool = False
     no_session_persistence: bool = False
+    session_mirror: bool = False
     settings: str | None = None
     setting_sources: str | None = None
     mcp_config: list[str] = []

@@ -51,6 +51,12 @@ class Outlet:
         self.flush()
         return own
 
+    def mirror(self, path: str, entries: list[Message]) -> None:
+        """Write lines of a transcript; such a message has no id of its own."""
+        line = {"type": "transcript_mirror", "filePath": path, "entries": entries}
+        self.connection.send_message(line)
+        self.flush()
+
     def system(self, subtype: str, /, **fields: Any) -> None:
         """Write a system message."""
         self.send("system", subtype=subtype, **fields)

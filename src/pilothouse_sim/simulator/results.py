@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from pilothouse_sim.simulator.state import SessionState
     from pilothouse_sim.simulator.tally import Tally, TurnEnding
     from pilothouse_sim.simulator.tasks import SessionTasks
+    from pilothouse_sim.simulator.transcript import TranscriptFile
 
 __all__ = ["Results"]
 
@@ -19,9 +20,12 @@ _READ = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens
 class Results:
     """Writes results and remembers how the last one ended."""
 
-    def __init__(self, state: SessionState, tasks: SessionTasks) -> None:
+    def __init__(
+        self, state: SessionState, tasks: SessionTasks, transcript: TranscriptFile
+    ) -> None:
         self._state = state
         self._tasks = tasks
+        self._transcript = transcript
         self.count = 0
         self.last_was_error = False
 
@@ -113,6 +117,7 @@ class Results:
         }
 
     def _send(self, fields: dict[str, Any], *, is_error: bool) -> None:
+        self._transcript.mirror()
         self._state.outlet.send("result", **fields, result_index=self.count)
         self.count += 1
         self.last_was_error = is_error

@@ -62,7 +62,7 @@ class SimulatedSession:
         self.toolbox = Toolbox(state, self.mcp, self.plans, structure)
         self.requests = ModelRequests(state, model, self.toolbox, self.plans)
         self.compaction = Compaction(state, self.transcript, self.hooks, self.requests, self.main)
-        self.results = Results(state, self.tasks)
+        self.results = Results(state, self.tasks, self.transcript)
         tool_hooks = ToolHooks(state, self.hooks, self.mcp)
         parts = ToolParts(
             toolbox=self.toolbox,

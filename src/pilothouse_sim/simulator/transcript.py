@@ -90,6 +90,7 @@ class TranscriptFile:
         self.last_prompt = ""
         self.turns = 0
         self._has_written = False
+        self._unmirrored: dict[Path, list[Line]] = {}
 
     # Where things stand
 
@@ -264,6 +265,7 @@ class TranscriptFile:
             self._write_title()
         state = {"type": "cost-state", "sessionId": self._state.session_id}
         self.write(state | self._state.ledger.state())
+        self.mirror()
 
     def _last_prompt(self) -> None:
         if self.last_prompt and self.main.leaf:
@@ -327,6 +329,17 @@ class TranscriptFile:
         with target.open("ab") as file:
             file.write(b"".join(encode_json(each) + b"\n" for each in lines))
         self._has_written = True
+        if self._state.launch.session_mirror:
+            self._unmirrored.setdefault(target, []).extend(lines)
+
+    def mirror(self) -> None:
+        """Send the client what was written since the last time.
+
+        The real CLI does so every now and then; by the result of a turn the client has all of it.
+        """
+        written, self._unmirrored = self._unmirrored, {}
+        for path, lines in written.items():
+            self._state.outlet.mirror(str(path), lines)
 
 
 def _renamed(extra: Line, names: dict[str, str]) -> Line:

@@ -167,3 +167,29 @@ async def test_the_branch_of_a_repository_is_noted(
     (home.cwd / ".git" / "HEAD").write_text("ref: refs/heads/some/branch\n")
     await spoken(home, "Hello.")
     assert {line["gitBranch"] for line in home.lines(FIRST, "user")} == {"some/branch"}
+
+
+async def test_what_is_written_is_mirrored_to_the_client_before_the_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path, monkeypatch, script(reply("So.", TRUE), reply("Done.")))
+    async with home.run(f"--session-id={FIRST}", "--session-mirror") as client:
+        await client.ask("Do it.")
+        seen = list(client.lines)
+    kinds = [line["type"] for line in seen]
+    mirrored = [line for line in seen if line["type"] == "transcript_mirror"]
+    assert kinds.index("transcript_mirror") < kinds.index("result")
+    assert {line["filePath"] for line in mirrored} == {str(home.path(FIRST))}
+    entries = [entry for line in mirrored for entry in line["entries"]]
+    said = [entry["type"] for entry in entries if entry["type"] in ("user", "assistant")]
+    assert said == ["user", "assistant", "assistant", "user", "assistant"]
+
+
+async def test_nothing_is_mirrored_unless_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path, monkeypatch, script(reply("Done.")))
+    async with home.run(f"--session-id={FIRST}") as client:
+        await client.ask("Do it.")
+        seen = list(client.lines)
+    assert "transcript_mirror" not in {line["type"] for line in seen}
