@@ -323,14 +323,16 @@ def _as_it_stands(value: Kept) -> bytes | JsonObject:
 
 def _with_changes(given: Any, now: Any, read: Any) -> Any:
     """`given`, as which `read` was read, with that in which `now` differs from `read`."""
-    if isinstance(now, list) and isinstance(read, list) and isinstance(given, list):
-        items, before = cast(list[Any], now), cast(list[Any], read)
-        texts = cast(list[Any], given)
-        if len(items) == len(before) == len(texts):
-            return [_with_changes(*each) for each in zip(texts, items, before, strict=True)]
-    if not (isinstance(now, Struct) and type(now) is type(read) and isinstance(given, dict)):
-        return given if _plain(now) == _plain(read) else _plain(now)
-    changed = dict(cast(JsonObject, given))
+    if isinstance(now, Struct) and type(now) is type(read) and isinstance(given, dict):
+        return _changed_members(cast(JsonObject, given), now, read)
+    texts, items, before = _items(given), _items(now), _items(read)
+    if items and len(items) == len(before) == len(texts):
+        return [_with_changes(*each) for each in zip(texts, items, before, strict=True)]
+    return given if _plain(now) == _plain(read) else _plain(now)
+
+
+def _changed_members(given: JsonObject, now: Struct, read: Any) -> JsonObject:
+    changed = dict(given)
     for field in fields_of(type(now)):
         if field.name == "_text":
             continue
@@ -344,6 +346,10 @@ def _with_changes(given: Any, now: Any, read: Any) -> Any:
             old = changed.get(field.encode_name)
             changed[field.encode_name] = _with_changes(old, item, before)
     return changed
+
+
+def _items(value: Any) -> list[Any]:
+    return cast(list[Any], value) if isinstance(value, list) else []
 
 
 def _part_read(value: Struct, field: msgspec.structs.FieldInfo) -> str:
