@@ -182,7 +182,7 @@ def parse(raw: bytes | Raw) -> Any:
 
 def parse_strictly(raw: bytes | Raw) -> Any:
     """As `parse`; raises ValueError where it is not JSON, RecursionError where it is too deep."""
-    return json.loads(bytes(raw).decode("utf-8", "replace"), parse_int=_integer)
+    return _any_json.decode(bytes(raw).decode("utf-8", "replace"))
 
 
 def members(raw: bytes | Raw) -> JsonObject:
@@ -200,6 +200,9 @@ def _integer(digits: str) -> int | float:
         return int(digits)
     except ValueError:  # Python refuses to read more than 4300 digits
         return float(digits)
+
+
+_any_json = json.JSONDecoder(parse_int=_integer)
 
 
 def convert(kind: type[R], value: Any) -> R:

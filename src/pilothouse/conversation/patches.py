@@ -1,0 +1,63 @@
+"""How items change. Whoever has a conversation up to one cursor and applies the patches after it
+has the conversation as it is at their last cursor."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, MutableMapping
+from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from .items import Item
+
+__all__ = ["Patch", "apply_patch", "join_patches"]
+
+
+class Patch(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One item's change: it is new, some of its members are others, a text grew, or it is gone."""
+
+    id: str
+    item: Item | None = None
+    """All of it, where it is new to the reader."""
+    set: dict[str, Any] = field(default_factory=dict)
+    """The members that changed, by name."""
+    append: str = ""
+    """What is added to its `text`, after `set`."""
+    removed: bool = False
+
+
+def apply_patch(items: MutableMapping[str, dict[str, Any]], patch: Mapping[str, Any]) -> None:
+    """Change items that were read from JSON as a patch from JSON says: what any client does."""
+    if patch.get("removed"):
+        items.pop(patch["id"], None)
+        return
+    if patch.get("item"):
+        items[patch["id"]] = dict(patch["item"])
+    item = items[patch["id"]]
+    item.update(patch.get("set", {}))
+    if patch.get("append"):
+        item["text"] = item.get("text", "") + patch["append"]
+
+
+def join_patches(earlier: Iterable[Patch], later: Iterable[Patch]) -> list[Patch]:
+    """The changes of both, one patch an item: what a reader gets who was slow."""
+    joined = {patch.id: patch for patch in earlier}
+    for patch in later:
+        before = joined.get(patch.id)
+        joined[patch.id] = patch if before is None else _joined(before, patch)
+    return list(joined.values())
+
+
+def _joined(before: Patch, after: Patch) -> Patch:
+    if after.removed or after.item is not None:
+        return after
+    if before.item is not None:
+        return Patch(id=after.id, item=_changed(before.item, after))
+    text = "" if "text" in after.set else before.append
+    return Patch(id=after.id, set={**before.set, **after.set}, append=text + after.append)
+
+
+def _changed(item: Item, patch: Patch) -> Item:
+    changed: Any = replace(item, **patch.set)
+    return replace(changed, text=changed.text + patch.append) if patch.append else changed
