@@ -58,7 +58,7 @@ def _variables(url: str) -> dict[str, str]:
 def _gates(scenario: Scenario) -> Iterator[str]:
     branches = (each for branch in scenario.branches for each in branch.replies)
     for each in (*scenario.replies, *branches):
-        if isinstance(each, Broken) and each.gate is not None:
+        if isinstance(each, Broken):
             yield each.gate
         reply = each.reply if isinstance(each, Broken) else each
         if isinstance(reply, Reply):

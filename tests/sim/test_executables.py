@@ -36,8 +36,8 @@ def test_what_a_client_tells_its_cli_reaches_a_real_one(tmp_path: Path, name: st
 def test_keys_of_the_client_do_not_reach_a_real_cli(tmp_path: Path) -> None:
     own = {"PATH": "/usr/bin:/bin", "ANTHROPIC_API_KEY": "scripted"}
     program = isolated_executable(tmp_path, ["/usr/bin/env"], own)
-    secrets = dict.fromkeys(("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"), "secret")
-    secrets["CLAUDE_CODE_OAUTH_TOKEN"] = "secret"
+    names = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+    secrets = dict.fromkeys(names, "secret")
     seen = seen_by(program, {**secrets, "PATH": "/usr/bin:/bin"})
     assert seen["ANTHROPIC_API_KEY"] == "scripted"
     assert "secret" not in seen.values()

@@ -54,43 +54,43 @@ __all__ = [
 class OwnRule(PermissionRule, forbid_unknown_fields=True):
     """A tool, and what of it: `{"toolName": "Bash", "ruleContent": "git:*"}`."""
 
-    tool_name: str
+    tool_name: str  # pyright: ignore[reportGeneralTypeIssues]
 
 
 class AddOwnRules(AddRules, forbid_unknown_fields=True, tag="addRules"):
     """Add rules. A destination other than `session` and `cliArg` writes a settings file."""
 
-    rules: list[OwnRule]
+    rules: list[OwnRule]  # pyright: ignore[reportGeneralTypeIssues, reportIncompatibleVariableOverride]
 
 
 class ReplaceOwnRules(ReplaceRules, forbid_unknown_fields=True, tag="replaceRules"):
     """Replace the rules of that behaviour and destination."""
 
-    rules: list[OwnRule]
+    rules: list[OwnRule]  # pyright: ignore[reportGeneralTypeIssues, reportIncompatibleVariableOverride]
 
 
 class RemoveOwnRules(RemoveRules, forbid_unknown_fields=True, tag="removeRules"):
     """Remove rules."""
 
-    rules: list[OwnRule]
+    rules: list[OwnRule]  # pyright: ignore[reportGeneralTypeIssues, reportIncompatibleVariableOverride]
 
 
 class AddOwnDirectories(AddDirectories, forbid_unknown_fields=True, tag="addDirectories"):
     """Let the session work in these directories: absolute paths."""
 
-    directories: list[str]
+    directories: list[str]  # pyright: ignore[reportGeneralTypeIssues]
 
 
 class RemoveOwnDirectories(RemoveDirectories, forbid_unknown_fields=True, tag="removeDirectories"):
     """Take directories away from the session."""
 
-    directories: list[str]
+    directories: list[str]  # pyright: ignore[reportGeneralTypeIssues]
 
 
 class SetOwnMode(SetMode, forbid_unknown_fields=True, tag="setMode"):
     """Change the permission mode."""
 
-    mode: PermissionMode
+    mode: PermissionMode  # pyright: ignore[reportGeneralTypeIssues]
 
 
 OwnUpdate = (

@@ -424,7 +424,9 @@ class View(Facts):
 
     def models_of(self, turn: Turn) -> dict[str, ModelSpent]:
         """What each model has used in a turn that has just ended."""
-        return next((models for each, models in self.spent if each is turn), {})
+        return next(
+            (models for each, models in self.spent if each is turn), dict[str, ModelSpent]()
+        )
 
     def _given_back(self, prompts: Sequence[str]) -> None:
         """The CLI lets go of messages that it had queued: those that are held stay for the next."""

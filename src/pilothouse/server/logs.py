@@ -257,9 +257,9 @@ def set_up(
 
     If stderr is `file`, its length is seen to. `shape` is as the setting `log_format`.
     """
-    stream = sys.stderr if stream is None else stream
-    handler = Output(stream, file)
-    is_text = shape == "text" or (shape == "auto" and stream.isatty())
+    given = sys.stderr if stream is None else stream
+    handler = Output(given, file)
+    is_text = shape == "text" or (shape == "auto" and given.isatty())
     handler.setFormatter(Words(redaction) if is_text else Lines(redaction))
     root = logging.getLogger()
     root.handlers[:] = [handler]
