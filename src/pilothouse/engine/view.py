@@ -195,19 +195,21 @@ class View(Facts):
 
         One that cannot be understood changes nothing; the next ones show how it stands.
         """
-        self.skip(seq, at)
         try:
-            if kind == CLI:
-                return self._apply_line(body, message)
-            if kind not in (PARTIAL, NOISE):
+            if kind not in (CLI, PARTIAL, NOISE):
                 self._apply_body(seq, at, body)
+                return []
+            self.skip(seq, at)
+            return self._apply_line(body, message) if kind == CLI else []
         except Exception:
+            self.skip(seq, at)
             log.exception("entry %d of session %s cannot be understood", seq, self.session_id)
         return []
 
     def _apply_body(self, seq: int, at: int, body: bytes) -> None:
         record = decode_record(body)
         if isinstance(record, Unreadable):
+            self.skip(seq, at)
             log.error("entry %d of session %s is set aside: %s", seq, self.session_id, record.why)
         else:
             self.apply_record(seq, at, record)

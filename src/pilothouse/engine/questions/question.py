@@ -130,7 +130,7 @@ def _tool(
         text=described.text,
         format=described.format,
         url=_web_address(request.input.get("url")) if described.format == "url" else None,
-        ways=_tool_ways(request, bypass_allowed=bypass_allowed),
+        ways=_tool_ways(request, cwd, bypass_allowed=bypass_allowed),
     )
 
 
@@ -267,38 +267,42 @@ def _elicitation_ways(*, is_page: bool) -> list[Way]:
     ]
 
 
-def _tool_ways(request: PermissionRequest, *, bypass_allowed: bool) -> list[Way]:
+def _tool_ways(request: PermissionRequest, cwd: str, *, bypass_allowed: bool) -> list[Way]:
     return [
         _way("allow", "Allow", {"kind": "allow"}),
         _way("allow_edited", "Allow it as edited here", {"kind": "allow"}, "input"),
-        *_always_ways(request, bypass_allowed=bypass_allowed),
+        *_always_ways(request, cwd, bypass_allowed=bypass_allowed),
         _way("deny", "Deny, with a reason", {"kind": "deny"}, "reason"),
         _way("deny_and_stop", "Deny, and stop", {"kind": "deny", "stop": True}),
     ]
 
 
-def _always_ways(request: PermissionRequest, *, bypass_allowed: bool) -> list[Way]:
+def _always_ways(request: PermissionRequest, cwd: str, *, bypass_allowed: bool) -> list[Way]:
     """Return one for each place that can store a rule, with the rule; none without a rule."""
     found: list[Way] = []
     here = remembered(request)
     modes = [each.mode for each in here if isinstance(each, SetMode)]
     if here and (bypass_allowed or "bypassPermissions" not in modes):
-        label = f"Always allow in this session: {_kept(here)}"
+        label = f"Always allow in this session: {_kept(here, cwd)}"
         found.append(_way("always_session", label, {"kind": "allow", "always": True}))
     for destination, name in FILES.items():
         if updates := remembered(request, destination):
-            label = f"Always allow, in {name}: {_kept(updates)}"
+            label = f"Always allow, in {name}: {_kept(updates, cwd)}"
             answer: JsonObject = {"kind": "allow", "always": destination}
             found.append(_way(f"always_{destination}", label, answer))
     return found
 
 
-def _kept(updates: Sequence[PermissionUpdate]) -> str:
-    """What would be allowed from then on, in words."""
+def _kept(updates: Sequence[PermissionUpdate], cwd: str) -> str:
+    """What would be allowed from then on, in words; a CLI suggests its own directory, too."""
     rules = [_rule(rule) for each in updates if isinstance(each, AddRules) for rule in each.rules]
     modes = [each.mode for each in updates if isinstance(each, SetMode)]
     folders = [
-        name for each in updates if isinstance(each, AddDirectories) for name in each.directories
+        name
+        for each in updates
+        if isinstance(each, AddDirectories)
+        for name in each.directories
+        if name != cwd
     ]
     parts = [
         ", ".join(rules),

@@ -31,13 +31,13 @@ from pilothouse.api.answers import (
     Dismiss,
     Fill,
     OwnUpdate,
+    PermissionDestination,
     RejectPlan,
     RevisePlan,
     Skip,
 )
 from pilothouse.api.questions import Posed, Question, Way
 from pilothouse.errors import AnswerRefused
-from pilothouse.protocol.permissions import PermissionDestination
 
 from .addresses import address_of
 from .fields import Field, fields_of
