@@ -49,8 +49,8 @@ __all__ = [
 
 
 # What a caller may change together with a yes: the CLI's own updates, read strictly. A member with
-# a wrong name must not be one that was left out: `behaviour: deny` would be an `allow`. What the CLI
-# may leave out is required here, which the type checker does not like.
+# a wrong name must not be one that was left out: `behaviour: deny` would be an `allow`. What the
+# CLI may leave out is required here, which the type checker does not like.
 
 
 class OwnRule(PermissionRule, forbid_unknown_fields=True):
