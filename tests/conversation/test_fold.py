@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pilothouse.api.events import Gap
-from pilothouse.conversation import Conversation, Item, Patch, join_patches
-from pilothouse.conversation.items import (
+from pilothouse.api.items import (
     CompactionItem,
     GapItem,
+    Item,
     NoticeItem,
+    Patch,
     PromptItem,
     QuestionItem,
     RetryItem,
@@ -24,8 +25,9 @@ from pilothouse.conversation.items import (
     ToolItem,
     TurnItem,
 )
+from pilothouse.api.tool_views import ChoiceView, CommandView, PlanView, StructuredView
+from pilothouse.conversation import Conversation, join_patches
 from pilothouse.conversation.patches import apply_patch
-from pilothouse.conversation.tool_views import ChoiceView, CommandView, PlanView, StructuredView
 from tests.support.conversation.recorded import (
     RECORDINGS,
     STREAMS,

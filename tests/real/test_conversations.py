@@ -9,14 +9,15 @@ import msgspec
 import pytest
 
 from pilothouse import Allow, Client, Deny, Message, ToolRequest
-from pilothouse.conversation import Conversation, Item
-from pilothouse.conversation.items import (
+from pilothouse.api.items import (
     CompactionItem,
+    Item,
     PromptItem,
     TextItem,
     ThinkingItem,
     ToolItem,
 )
+from pilothouse.conversation import Conversation
 from pilothouse.conversation.transcripts import fold_transcript
 from pilothouse.protocol import StreamEvent
 from pilothouse_sim.scenario import AnyReply, reply, text, thinking, tool

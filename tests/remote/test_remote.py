@@ -109,6 +109,7 @@ VERBS: dict[str, Verb] = {
     "mcp_set": lambda e: e.mcp_set(S, {"x": {"command": "y"}}),
     "context_usage": lambda e: e.context_usage(S),
     "greeting": lambda e: e.greeting(S),
+    "conversation": lambda e: e.conversation(S, before="turn/1", limit=7),
     "commands": lambda e: e.commands(S),
     "models": lambda e: e.models(S),
     "control": lambda e: e.control(S, "get_settings", {"a": {"b": None}}),

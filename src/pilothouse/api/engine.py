@@ -13,6 +13,7 @@ from pilothouse.protocol.permissions import PermissionMode
 
 from .answers import Answer
 from .events import Batch
+from .items import ConversationPage
 from .questions import Answered, Asked, Question, QuestionFilter
 from .requests import Ask, Fork, Say, Start
 from .results import (
@@ -80,6 +81,14 @@ class Engine(Protocol):
     async def list(
         self, *, cwd: str | None = None, limit: int = 50, offset: int = 0, live: bool = False
     ) -> Listing: ...
+    async def conversation(
+        self,
+        session_id: str,
+        *,
+        before: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> ConversationPage: ...
     async def questions(
         self,
         *,

@@ -28,11 +28,12 @@ from pilothouse.errors import (
     UsageError,
 )
 
-from . import events, questions, requests, results, statuses
+from . import events, items, questions, requests, results, statuses
 from .answers import Answer
 from .engine import Engine
 from .queries import (
     AnswerQuery,
+    ConversationQuery,
     CostQuery,
     EventsQuery,
     ListQuery,
@@ -233,6 +234,15 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         query=StatusQuery,
         result=statuses.Status,
         errors=frozenset({"unknown-session"}),
+    ),
+    Operation(
+        name="conversation",
+        method="GET",
+        path=f"{SESSION}/conversation",
+        summary="What a person reads of a session: its newest items, or those before or after one",
+        query=ConversationQuery,
+        result=items.ConversationPage,
+        errors=frozenset({"unknown-session", "usage"}),
     ),
     Operation(
         name="say",

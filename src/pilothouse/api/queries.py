@@ -13,6 +13,7 @@ from .results import CostGroup
 
 __all__ = [
     "AnswerQuery",
+    "ConversationQuery",
     "CostQuery",
     "EventsQuery",
     "ListQuery",
@@ -27,6 +28,7 @@ Cursor = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Millis = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 SessionId = Annotated[str, Meta(min_length=1, max_length=128)]
 QuestionId = Annotated[str, Meta(min_length=1, max_length=128)]
+ItemId = Annotated[str, Meta(min_length=1, max_length=512)]
 Directory = Annotated[str, Meta(max_length=4096, pattern=r"^[^\x00]*$")]
 """What a file system may have: none takes a NUL in a name."""
 
@@ -48,6 +50,12 @@ class SessionsQuery(ListQuery, frozen=True):
 class StatusQuery(_Query, frozen=True):
     output_lines: Annotated[int, Meta(ge=0, le=100_000)] = 0
     after: Cursor | None = None
+
+
+class ConversationQuery(_Query, frozen=True):
+    before: ItemId | None = None
+    after: ItemId | None = None
+    limit: Annotated[int, Meta(ge=1, le=1000)] = 50
 
 
 class QuestionsQuery(_Query, frozen=True):

@@ -25,6 +25,15 @@ from msgspec.structs import replace
 
 from pilothouse.api.answers import Answer, ClearContext, Deny, RejectPlan, RevisePlan
 from pilothouse.api.events import Event, Gap
+from pilothouse.api.items import (
+    GapItem,
+    Item,
+    ModelShare,
+    Patch,
+    PromptItem,
+    QuestionItem,
+    TurnItem,
+)
 from pilothouse.api.records import (
     CLI,
     NOISE,
@@ -69,8 +78,6 @@ from pilothouse.protocol.wire import parse
 
 from .bounds import count, shorten, text_of
 from .happenings import Happenings
-from .items import GapItem, Item, ModelShare, PromptItem, QuestionItem, TurnItem
-from .patches import Patch
 from .speech import Speech
 from .store import ItemStore
 from .tool_calls import ToolCalls
@@ -149,6 +156,11 @@ class Conversation:
             item = GapItem(id=f"gap/{gap.first}", seq=gap.first, reason=gap.reason)
             item.count = gap.count
             self._store.add(item)
+
+    def add_gap(self, reason: str, *, is_first: bool = False) -> None:
+        """Note that something cannot be read, at the end or before all that can."""
+        gap = GapItem(id=f"gap/{reason}", seq=0, reason=reason)
+        self._store.add(gap, is_first=is_first)
 
     def _line(self, body: bytes, message: Message | None) -> None:
         if message is None:

@@ -5,6 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar, Self
 
+from pilothouse.api.items import (
+    CompactionItem,
+    FilesItem,
+    HookItem,
+    LimitItem,
+    NoticeItem,
+    RetryItem,
+    SignInItem,
+)
 from pilothouse.protocol import (
     ApiRetryMessage,
     AuthStatusMessage,
@@ -29,15 +38,6 @@ from pilothouse.protocol import (
 )
 
 from .bounds import count, shorten
-from .items import (
-    CompactionItem,
-    FilesItem,
-    HookItem,
-    LimitItem,
-    NoticeItem,
-    RetryItem,
-    SignInItem,
-)
 from .store import ItemStore
 
 __all__ = ["Happenings"]

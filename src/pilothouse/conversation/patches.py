@@ -6,25 +6,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, MutableMapping
 from typing import Any
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
-from .items import Item
+from pilothouse.api.items import Item, Patch
 
-__all__ = ["Patch", "apply_patch", "join_patches"]
-
-
-class Patch(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One item's change: it is new, some of its members are others, a text grew, or it is gone."""
-
-    id: str
-    item: Item | None = None
-    """All of it, where it is new to the reader."""
-    set: dict[str, Any] = field(default_factory=dict)
-    """The members that changed, by name."""
-    append: str = ""
-    """What is added to its `text`, after `set`."""
-    removed: bool = False
+__all__ = ["apply_patch", "join_patches"]
 
 
 def apply_patch(items: MutableMapping[str, dict[str, Any]], patch: Mapping[str, Any]) -> None:

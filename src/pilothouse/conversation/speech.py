@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from pilothouse.api.items import Item, TextItem, ThinkingItem
 from pilothouse.protocol import (
     AssistantMessage,
     ContentBlock,
@@ -30,7 +31,6 @@ from pilothouse.protocol import (
 )
 
 from .bounds import count
-from .items import Item, TextItem, ThinkingItem
 from .store import ItemStore
 from .tool_calls import ToolCalls
 

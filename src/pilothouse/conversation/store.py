@@ -6,8 +6,7 @@ import copy
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from .items import Item, TextItem, ThinkingItem
-from .patches import Patch
+from pilothouse.api.items import Item, Patch, TextItem, ThinkingItem
 
 __all__ = ["ItemStore"]
 
@@ -43,8 +42,10 @@ class ItemStore:
         found = self._items.get(item_id or "")
         return found if isinstance(found, kind) else None
 
-    def add(self, item: Kind) -> Kind:
-        """Have it among the others. One of the same id gives way: it was said again."""
+    def add(self, item: Kind, *, is_first: bool = False) -> Kind:
+        """Have it behind the others, or before. One of the same id gives way: it was said again."""
+        if is_first:
+            self._items = {item.id: item, **self._items}
         item_id = item.id
         if item_id in self._items or item_id in self._removed:
             self._forget(item_id)

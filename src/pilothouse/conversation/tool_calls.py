@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Final, Self
 
 from msgspec.structs import replace
 
+from pilothouse.api.items import TaskRun, ToolItem
 from pilothouse.protocol import (
     McpToolResultBlock,
     Message,
@@ -22,7 +23,6 @@ from pilothouse.protocol import (
 )
 
 from .bounds import count, members, shorten, text_of
-from .items import TaskRun, ToolItem
 from .store import ItemStore
 from .tool_views import view_of_call, view_of_result
 

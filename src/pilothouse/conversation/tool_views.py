@@ -1,19 +1,4 @@
-"""How the call of a tool is best shown: what a person wants to see of its input and its result.
-
-    CommandView      a shell command, its output and exit code
-    DiffView         what a file changes by
-    FileView         a part of a file
-    SearchView       what was looked for, and where it was found
-    TodoView         the list of things to do
-    ImageView        an image; the entry has its bytes
-    WebView          a page that was fetched, or a search of the web
-    McpView          a tool of an MCP server
-    PlanView         a plan
-    ChoiceView       the model's questions, with their answers
-    StructuredView   a value in the form that the caller asked for
-
-A tool without a view of its own is shown by its input and the text of its result.
-"""
+"""The views of tool calls: made of what a call was given, and of how it came out."""
 
 from __future__ import annotations
 
@@ -24,165 +9,38 @@ from typing import Any, Final, cast
 
 from msgspec import Struct, field
 
+from pilothouse.api.tool_views import (
+    ChoiceView,
+    CommandView,
+    DiffView,
+    FileView,
+    Hunk,
+    ImageView,
+    McpView,
+    PlanView,
+    SearchView,
+    StructuredView,
+    Todo,
+    TodoView,
+    ToolView,
+    WebView,
+)
+
 from .bounds import MOST, count, members, shorten, text_of
 
-__all__ = [
-    "ChoiceView",
-    "CommandView",
-    "DiffView",
-    "FileView",
-    "Hunk",
-    "ImageView",
-    "McpView",
-    "PlanView",
-    "SearchView",
-    "StructuredView",
-    "Todo",
-    "TodoView",
-    "View",
-    "WebView",
-    "view_of_call",
-    "view_of_result",
-]
+__all__ = ["view_of_call", "view_of_result"]
 
 Json = Mapping[str, Any]
 
 
-class _View(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="view"):
-    cut: int = 0
-    """Characters, lines or members that were left out."""
-
-
-class CommandView(_View, frozen=True, tag="command"):
-    """A shell command. `output` has both streams where the CLI does not tell them apart."""
-
-    command: str
-    description: str = ""
-    output: str = ""
-    errors: str = ""
-    exit_code: int | None = None
-    interrupted: bool = False
-    background: bool = False
-
-
-class Hunk(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Lines that change, with those around them; each begins with a blank, `-` or `+`."""
-
-    old_start: int = 0
-    new_start: int = 0
-    lines: list[str] = field(default_factory=list)
-
-
-class DiffView(_View, frozen=True, tag="diff"):
-    """What a file changes by."""
-
-    path: str
-    hunks: list[Hunk] = field(default_factory=list)
-    added: int = 0
-    removed: int = 0
-    is_new: bool = False
-    is_numbered: bool = False
-    """The lines are numbered as in the file. They are not before the tool has run."""
-
-
-class FileView(_View, frozen=True, tag="file"):
-    """A part of a file."""
-
-    path: str
-    text: str = ""
-    first_line: int = 1
-    total_lines: int | None = None
-
-
-class SearchView(_View, frozen=True, tag="search"):
-    """What was looked for in files."""
-
-    pattern: str
-    where: str = ""
-    files: list[str] = field(default_factory=list)
-    text: str = ""
-    hits: int | None = None
-
-
-class Todo(Struct, frozen=True, omit_defaults=True):
-    text: str
-    state: str = "pending"
-
-
-class TodoView(_View, frozen=True, tag="todo"):
-    """The list of things to do, as it is after the call."""
-
-    todos: list[Todo] = field(default_factory=list)
-
-
-class ImageView(_View, frozen=True, tag="image"):
-    """An image. Its bytes are in the entry."""
-
-    path: str = ""
-    media_type: str = ""
-    size: int = 0
-    """Bytes."""
-
-
-class WebView(_View, frozen=True, tag="web"):
-    """A page of the web, or a search of it."""
-
-    url: str = ""
-    query: str = ""
-    text: str = ""
-    links: list[str] = field(default_factory=list)
-
-
-class McpView(_View, frozen=True, tag="mcp"):
-    """A tool of an MCP server."""
-
-    server: str
-    tool: str
-    text: str = ""
-
-
-class PlanView(_View, frozen=True, tag="plan"):
-    """A plan; Markdown."""
-
-    plan: str
-    path: str = ""
-
-
-class ChoiceView(_View, frozen=True, tag="choice"):
-    """The model's questions, and what was answered."""
-
-    answers: dict[str, str] = field(default_factory=dict)
-
-
-class StructuredView(_View, frozen=True, tag="structured"):
-    """A value in the form that the caller asked for."""
-
-    value: Any = None
-
-
-View = (
-    CommandView
-    | DiffView
-    | FileView
-    | SearchView
-    | TodoView
-    | ImageView
-    | WebView
-    | McpView
-    | PlanView
-    | ChoiceView
-    | StructuredView
-)
-
-
-def view_of_call(tool: str, given: Json) -> View | None:
+def view_of_call(tool: str, given: Json) -> ToolView | None:
     """The view of a call before it has a result."""
     return _view(tool, given, Outcome())
 
 
 def view_of_result(
     tool: str, given: Json, result: Any, text: str, *, is_error: bool
-) -> View | None:
+) -> ToolView | None:
     """The view of a call. `result` is the tool's own form of it, `text` what the model is told."""
     return _view(tool, given, Outcome(members(result), text, is_error=is_error, has_ended=True))
 
@@ -202,7 +60,7 @@ class Outcome(Struct, frozen=True):
         return "" if self.is_error else self.text
 
 
-def _view(tool: str, given: Json, outcome: Outcome) -> View | None:
+def _view(tool: str, given: Json, outcome: Outcome) -> ToolView | None:
     if tool.startswith(_MCP):
         return _mcp(tool, outcome)
     make = _VIEWS.get(tool)
@@ -218,7 +76,7 @@ SILENT: Final = "(Bash completed with no output)"
 """What the model is told of a command that wrote nothing."""
 
 
-def _command(given: Json, outcome: Outcome) -> View:
+def _command(given: Json, outcome: Outcome) -> ToolView:
     told, code = outcome.told, _exit_code(outcome)
     written = outcome.text if code is not None and outcome.text != SILENT else ""
     output, cut = shorten(text_of(told.get("stdout")) if told else written)
@@ -246,7 +104,7 @@ def _exit_code(outcome: Outcome) -> int | None:
 # Files
 
 
-def _read(given: Json, outcome: Outcome) -> View | None:
+def _read(given: Json, outcome: Outcome) -> ToolView | None:
     path = text_of(given.get("file_path"))
     told = outcome.told
     if told.get("type") == "image":
@@ -267,7 +125,7 @@ def _read(given: Json, outcome: Outcome) -> View | None:
     )
 
 
-def _written(given: Json, outcome: Outcome) -> View:
+def _written(given: Json, outcome: Outcome) -> ToolView:
     told = outcome.told
     path = text_of(given.get("file_path"))
     patch = told.get("structuredPatch")
@@ -283,7 +141,7 @@ def _written(given: Json, outcome: Outcome) -> View:
     return FileView(path=path, text=content, cut=cut)
 
 
-def _edited(given: Json, outcome: Outcome) -> View:
+def _edited(given: Json, outcome: Outcome) -> ToolView:
     path = text_of(given.get("file_path")) or text_of(given.get("notebook_path"))
     patch = outcome.told.get("structuredPatch")
     if patch:
@@ -352,7 +210,7 @@ LINE: Final = 2_000
 # Searches
 
 
-def _search(given: Json, outcome: Outcome) -> View:
+def _search(given: Json, outcome: Outcome) -> ToolView:
     told = outcome.told
     files = [each for each in _listed(told.get("filenames")) if isinstance(each, str)]
     shown, cut = shorten(text_of(told.get("content")) or ("" if files else outcome.words))
@@ -370,7 +228,7 @@ def _search(given: Json, outcome: Outcome) -> View:
 # Lists, plans, questions
 
 
-def _todos(given: Json, outcome: Outcome) -> View:
+def _todos(given: Json, outcome: Outcome) -> ToolView:
     told = _listed(outcome.told.get("newTodos")) or _listed(given.get("todos"))
     todos = [
         Todo(shorten(text_of(each.get("content")), LINE)[0], text_of(each.get("status")))
@@ -379,31 +237,31 @@ def _todos(given: Json, outcome: Outcome) -> View:
     return TodoView(todos=todos, cut=max(len(told) - MOST, 0))
 
 
-def _plan(given: Json, outcome: Outcome) -> View:
+def _plan(given: Json, outcome: Outcome) -> ToolView:
     told = outcome.told
     plan, cut = shorten(text_of(told.get("plan")) or text_of(given.get("plan")))
     path = text_of(told.get("filePath")) or text_of(given.get("planFilePath"))
     return PlanView(plan=plan, path=path, cut=cut)
 
 
-def _choice(_: Json, outcome: Outcome) -> View:
+def _choice(_: Json, outcome: Outcome) -> ToolView:
     answers = members(outcome.told.get("answers"))
     return ChoiceView(answers={name: str(each) for name, each in answers.items()})
 
 
-def _structured(given: Json, _: Outcome) -> View:
+def _structured(given: Json, _: Outcome) -> ToolView:
     return StructuredView(value=dict(given))
 
 
 # The web, MCP
 
 
-def _fetched(given: Json, outcome: Outcome) -> View:
+def _fetched(given: Json, outcome: Outcome) -> ToolView:
     shown, cut = shorten(text_of(outcome.told.get("result")) or outcome.words)
     return WebView(url=text_of(given.get("url")), text=shown, cut=cut)
 
 
-def _searched(given: Json, outcome: Outcome) -> View:
+def _searched(given: Json, outcome: Outcome) -> ToolView:
     found = (members(each) for each in _listed(outcome.told.get("results")))
     links = [
         text_of(members(link).get("url")) for each in found for link in _listed(each.get("content"))
@@ -416,7 +274,7 @@ def _searched(given: Json, outcome: Outcome) -> View:
 _MCP: Final = "mcp__"
 
 
-def _mcp(tool: str, outcome: Outcome) -> View:
+def _mcp(tool: str, outcome: Outcome) -> ToolView:
     server, _, name = tool.removeprefix(_MCP).partition("__")
     shown, cut = shorten(outcome.words)
     return McpView(server=server, tool=name, text=shown, cut=cut)
@@ -426,7 +284,7 @@ def _listed(value: Any) -> list[Any]:
     return cast("list[Any]", value) if isinstance(value, list) else []
 
 
-_Make = Callable[[Json, Outcome], View | None]
+_Make = Callable[[Json, Outcome], ToolView | None]
 
 
 def _table(*rows: tuple[_Make, Iterable[str]]) -> dict[str, _Make]:

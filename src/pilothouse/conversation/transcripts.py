@@ -63,9 +63,15 @@ class _Line:
 
 
 def fold_transcript(
-    lines: Iterable[bytes], agents: Mapping[str, Iterable[bytes]] | None = None
+    lines: Iterable[bytes],
+    agents: Mapping[str, Iterable[bytes]] | None = None,
+    *,
+    until: int | None = None,
 ) -> Conversation:
-    """The conversation in a transcript; `agents` are the files of its subagents by their ids."""
+    """The conversation in a transcript; `agents` are the files of its subagents by their ids.
+
+    `until`: only what was written before that moment, in milliseconds since the epoch.
+    """
     tree = list(_read(lines))
     inside = [line for line in tree if line.told.get("isSidechain") is True]
     spoken = _chosen([line for line in tree if line.told.get("isSidechain") is not True])
@@ -76,7 +82,8 @@ def fold_transcript(
         work.setdefault(agent, []).extend(_read(own))
     conversation = Conversation()
     for line, call in _in_order(spoken, work):
-        _apply(conversation, line, call)
+        _apply(conversation, line, call, until)
+    conversation.cursor = 0
     return conversation
 
 
@@ -145,11 +152,12 @@ def _started(line: _Line) -> Iterator[tuple[str, str]]:
 # One line
 
 
-def _apply(conversation: Conversation, line: _Line, call: str | None) -> None:
+def _apply(conversation: Conversation, line: _Line, call: str | None, until: int | None) -> None:
     message = _message(line, call)
-    if message is not None:
-        at = milliseconds(text_of(line.told.get("timestamp")))
-        conversation.apply(line.number, "cli", at, b"", message)
+    at = milliseconds(text_of(line.told.get("timestamp")))
+    if message is not None and (until is None or at < until):
+        # A line of a subagent's has no number in the session's file.
+        conversation.apply(-line.number if call is None else 0, "cli", at, b"", message)
 
 
 def _message(line: _Line, call: str | None) -> Message | None:

@@ -8,6 +8,7 @@
     ForeignAsks     what CLIs ask that are not the engine's
     CLIControls     requests to a live CLI
     Reports         status, list, read, watch, policy, cost, health
+    Conversations   what a person reads of a session
     Machines        runners
 
 Every verb stores its request before it acts on it, and returns once that is committed.
@@ -21,6 +22,7 @@ from typing import Any, Self
 
 from pilothouse.api.answers import Answer
 from pilothouse.api.events import Batch
+from pilothouse.api.items import ConversationPage
 from pilothouse.api.questions import Answered, Asked, Question, QuestionFilter
 from pilothouse.api.requests import Ask, Fork, Say, Start
 from pilothouse.api.results import (
@@ -53,6 +55,7 @@ from pilothouse.settings import Settings
 
 from .adoption import Adoption
 from .cli_controls import CLIControls
+from .conversations import Conversations
 from .foreign import ForeignCLIs
 from .foreign_asks import ForeignAsks
 from .gate import OperatorGate
@@ -133,6 +136,7 @@ class SessionEngine:
         self._desk = QuestionDesk(services, sessions, verbs, asks)
         self._controls = CLIControls(services, adoption, verbs)
         self._reports = Reports(services, sessions, adoption)
+        self._conversations = Conversations(services, adoption)
         self._machines = Machines(services.routes)
         self._recovery = Recovery(services, sessions, asks)
 
@@ -267,6 +271,16 @@ class SessionEngine:
         self, *, cwd: str | None = None, limit: int = 50, offset: int = 0, live: bool = False
     ) -> Listing:
         return await self._reports.list(cwd=cwd, limit=limit, offset=offset, live=live)
+
+    async def conversation(
+        self,
+        session_id: str,
+        *,
+        before: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> ConversationPage:
+        return await self._conversations.page(session_id, before=before, after=after, limit=limit)
 
     async def read(
         self, after: int = 0, *, session_id: str | None = None, limit: int = 500

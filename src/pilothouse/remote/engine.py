@@ -90,6 +90,7 @@ class RemoteEngine:
     control = _remote(Engine.control)
     status = _remote(Engine.status)
     list = _remote(Engine.list)
+    conversation = _remote(Engine.conversation)
     questions = _remote(Engine.questions)
     question = _remote(Engine.question)
     read = _remote(Engine.read)

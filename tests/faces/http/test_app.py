@@ -63,6 +63,7 @@ VERBS: dict[str, tuple[str, str, Any]] = {
     "mcp_toggle": ("PUT", f"{S}/mcp/claude.ai%20Mail", {"enabled": False}),
     "context_usage": ("GET", f"{S}/context", None),
     "greeting": ("GET", f"{S}/greeting", None),
+    "conversation": ("GET", f"{S}/conversation?limit=3", None),
     "commands": ("GET", f"{S}/commands", None),
     "models": ("GET", f"{S}/models", None),
     "control": ("POST", f"{S}/control", {"subtype": "get_settings", "fields": {"a": 1}}),

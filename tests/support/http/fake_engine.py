@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from pilothouse import errors
 from pilothouse.api.answers import Answer
 from pilothouse.api.events import Batch, Event, Gap
+from pilothouse.api.items import ConversationPage, TextItem
 from pilothouse.api.questions import Answered, Asked, Question, Way
 from pilothouse.api.requests import Ask, Fork, Say, Start
 from pilothouse.api.results import (
@@ -257,6 +258,18 @@ class FakeEngine:
     async def mcp_set(self, session_id: str, servers: dict[str, JsonObject]) -> JsonObject:
         self._known(session_id)
         return {"added": sorted(servers), "removed": []}
+
+    async def conversation(
+        self,
+        session_id: str,
+        *,
+        before: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> ConversationPage:
+        self._known(session_id)
+        shown = f"{limit} items before {before} or after {after}"
+        return ConversationPage(items=[TextItem(id="t", seq=3, text=shown)], cursor=7, earlier=True)
 
     async def greeting(self, session_id: str) -> JsonObject:
         self._known(session_id)

@@ -26,14 +26,14 @@ from typing import Any, Literal
 
 from msgspec import Struct, field
 
-from pilothouse.api.questions import Question
-from pilothouse.api.statuses import Tokens
-from pilothouse.api.values import JsonObject
-
-from .tool_views import View
+from .questions import Question
+from .statuses import Tokens
+from .tool_views import ToolView
+from .values import JsonObject, ResultData
 
 __all__ = [
     "CompactionItem",
+    "ConversationPage",
     "FilesItem",
     "GapItem",
     "HookItem",
@@ -41,6 +41,7 @@ __all__ = [
     "LimitItem",
     "ModelShare",
     "NoticeItem",
+    "Patch",
     "PromptItem",
     "QuestionItem",
     "RetryItem",
@@ -56,7 +57,7 @@ __all__ = [
 class _Item(Struct, kw_only=True, omit_defaults=True, tag_field="kind"):
     id: str
     seq: int
-    """The entry of the journal, or the line of the transcript, that it began with."""
+    """The entry of the journal that has it; below 0, the line of Claude's own transcript."""
     at: int = 0
     """Milliseconds since the epoch; 0 where nobody wrote it down."""
     agent: str | None = None
@@ -136,7 +137,7 @@ class ToolItem(_Item, tag="tool"):
     question: str | None = None
     """The id of the question that was asked about it."""
     task: TaskRun | None = None
-    view: View | None = None
+    view: ToolView | None = None
 
 
 class QuestionItem(_Item, tag="question"):
@@ -268,3 +269,27 @@ Item = (
     | NoticeItem
     | GapItem
 )
+
+
+class Patch(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One item's change: it is new, some of its members are others, a text grew, or it is gone."""
+
+    id: str
+    item: Item | None = None
+    """All of it, where it is new to the reader."""
+    set: dict[str, Any] = field(default_factory=dict)
+    """The members that changed, by name."""
+    append: str = ""
+    """What is added to its `text`, after `set`."""
+    removed: bool = False
+
+
+class ConversationPage(ResultData, frozen=True):
+    """Items in order, as they are at the cursor."""
+
+    items: list[Item]
+    cursor: int
+    earlier: bool = False
+    """There are items before these: ask for those `before` the id of the first."""
+    later: bool = False
+    """There are items behind these: ask for those `after` the id of the last."""
