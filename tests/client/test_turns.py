@@ -264,6 +264,14 @@ def test_a_result_names_its_prompts() -> None:
     assert tracker.unanswered == ("b",)
 
 
+def test_the_prompts_of_a_turn_are_in_the_order_in_which_they_were_sent() -> None:
+    tracker = TurnTracker()
+    for uuid in "ab":
+        tracker.prompt_sent(uuid)
+    (turn,) = tracker.receive([BEGUN, echo("b"), echo("a"), result(user_message_uuid="b")])
+    assert turn.prompts == ("a", "b")
+
+
 def test_a_turn_after_background_work_answers_nobody() -> None:
     tracker = TurnTracker()
     tracker.prompt_sent("waiting")

@@ -93,7 +93,8 @@ class Turn:
     outcome: Outcome
     reason: str
     prompts: tuple[str, ...]
-    """The uuids of the prompts it answered; none if the CLI started the turn by itself."""
+    """The uuids of the prompts it answered, in the order in which they were sent; none if the CLI
+    started the turn by itself."""
     result: ResultMessage | None
     cost_usd: float
     """What this turn cost, where the CLI only tells the sum so far."""
@@ -380,8 +381,9 @@ class TurnTracker:
             self._ended.append(repetition(uuid) if is_repeated else taken_back(uuid))
 
     def _result(self, message: ResultMessage) -> None:
-        named = [*message.user_message_uuids, message.user_message_uuid, *self._echoed]
-        answered = tuple(uuid for uuid in dict.fromkeys(named) if uuid in self._unanswered)
+        # 2.1.235 echoes merged prompts with the last one first: the order is that of the sending.
+        named = {*message.user_message_uuids, message.user_message_uuid, *self._echoed}
+        answered = tuple(uuid for uuid in self._unanswered if uuid in named)
         if not answered and not message.origin and not self._unasked:
             answered = self._without_echo()
         for uuid in answered:
