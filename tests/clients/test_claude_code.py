@@ -218,7 +218,9 @@ async def test_a_person_answers_the_form_that_it_shows(
             async with asyncio.timeout(2 * DEADLINE):
                 turn = await client.ask("Have a command run.")
     assert turn.text == "The session says: Done."
-    assert (folder / "harbour").is_dir()
+    # A simulated session works in a folder of its own.
+    assert not (folder / "harbour").exists()
+    assert len(list(machine.folder.rglob("harbour"))) == 1
     # In the era with a handshake the CLI closes it with the call during which it came, and is shown
     # it again.
     form, *others = allow.requests

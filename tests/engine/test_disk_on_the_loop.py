@@ -56,7 +56,7 @@ ALLOWED = {
     "folders.py:make_private": START,
     "relay/registry.py:alive": RELAY,
     "relay/registry.py:started_at": RELAY,
-    "transport/guarding.py:_start_guard": START,
+    "transport/guard_client.py:_start_guard": START,
     "transport/private_files.py:PrivateFiles._make": START,
     "transport/private_files.py:PrivateFiles.remove": START,
     "transport/private_files.py:PrivateFiles.write": START,
@@ -164,7 +164,7 @@ async def use_everything(it: EngineHarness) -> set[str]:
     await verb("set_thinking")(second, 1000)
     await verb("rewind")(second, prompt, preview=True)
     await verb("compact")(second)
-    for each in ("mcp_status", "context_usage", "commands", "models"):
+    for each in ("mcp_status", "context_usage", "commands", "models", "greeting", "conversation"):
         await verb(each)(second)
     await verb("mcp_reconnect")(second, "none")
     await verb("mcp_toggle")(second, "none", enabled=True)

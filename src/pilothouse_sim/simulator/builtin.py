@@ -253,7 +253,7 @@ def _why(end: _ToolEnd) -> str:
 
 
 def _planning(ends: tuple[_ToolEnd, ...]) -> Reply:
-    """A plan, and another one for as long as it is not approved."""
+    """A plan, and another one for as long as something else is wanted of it."""
     if not ends:
         return reply("First a plan.", tool("EnterPlanMode"))
     last = ends[-1]
@@ -265,11 +265,16 @@ def _planning(ends: tuple[_ToolEnd, ...]) -> Reply:
             return reply("Here it is.", tool("ExitPlanMode"))
         case "ExitPlanMode" if not last.is_error:
             return reply("Plan settled.")
-        case "ExitPlanMode" if len(refused) < _MOST_PLANS:
+        case "ExitPlanMode" if len(refused) < _MOST_PLANS and not _is_rejected(last):
             wanted = last.text.strip().splitlines()[-1:] or ["as you like it"]
             return _write_plan("I plan again.", f"{_PLAN}4. Mind: {wanted[0][:200]}\n")
         case _:
             return reply(f"There is no plan, so nothing is done: {_why(last)}")
+
+
+def _is_rejected(end: _ToolEnd) -> bool:
+    """Whether nothing else is wanted in its place."""
+    return "rejected the plan" in end.text
 
 
 def _write_plan(words: str, plan: str) -> Reply:

@@ -93,6 +93,15 @@ def test_a_plan_that_is_to_be_revised_is_planned_again_and_then_approved() -> No
     assert talk.ends("approved").words == "Plan settled."
 
 
+def test_a_plan_that_is_rejected_is_not_planned_again() -> None:
+    talk = Talk("Make a plan.")
+    while talk.tool != "ExitPlanMode":
+        talk.ends("on")
+    talk.ends("The user rejected the plan.", is_error=True)
+    assert talk.tool is None
+    assert talk.words == "There is no plan, so nothing is done: The user rejected the plan."
+
+
 def test_it_does_not_plan_for_ever() -> None:
     talk = Talk("Make a plan.").ends("on")
     for _ in range(3):
