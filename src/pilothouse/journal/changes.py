@@ -53,20 +53,13 @@ def write_changes(
             for c in changes.costs
         ],
     )
-    db.executemany(
-        "INSERT INTO model_costs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [
-            (
-                number(c.session_id),
-                clean_text(name),
-                c.at,
-                c.day,
-                *_sums(each.cost_usd, each.tokens),
-            )
-            for c in changes.costs
-            for name, each in c.models.items()
-        ],
-    )
+    by_model = [
+        (number(c.session_id), clean_text(name), c.at, c.day, *_sums(each.cost_usd, each.tokens))
+        for c in changes.costs
+        for name, each in c.models.items()
+    ]
+    if by_model:
+        db.executemany("INSERT INTO model_costs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", by_model)
     now = int(time.time() * 1000)
     db.executemany(
         "INSERT INTO keys VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING",
