@@ -345,11 +345,16 @@ def _status(chosen: argparse.Namespace) -> int:
     return 0 if running else 1
 
 
+def _note(line: str) -> None:
+    """Say what goes on to whoever watches; what comes of it is on stdout."""
+    print(line, file=sys.stderr, flush=True)
+
+
 def _stop(chosen: argparse.Namespace) -> int:
     from pilothouse.server.status import stop, stop_all
 
     settings = _load(chosen)
-    print(stop_all(settings, _tell) if chosen.all else stop(settings))
+    print(stop_all(settings, _note) if chosen.all else stop(settings))
     return 0
 
 

@@ -253,7 +253,7 @@ class Visits:
     def __init__(self, app: Application) -> None:
         self.paths: dict[int, list[str]] = {}
         inside: Any = app
-        self._app, inside._guarded = inside._guarded, self
+        self._app, inside._entrance = inside._entrance, self
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         self.paths.setdefault(scope["client"][1], []).append(scope["path"])

@@ -19,7 +19,7 @@ from tests.support.fuzz.strict import strictly
 
 DEADLINE = 100.0
 PAGE = 200
-ASKING = ("/mcp", "/context", "/commands", "/models")
+ASKING = ("/mcp", "/context", "/commands", "/models", "/greeting")
 """What is asked of a CLI that lives, and starts one where none does."""
 ENDLESS = ("/api/events/stream", "/api/ws", "/openapi.json")
 CHANGING = ("/healthz", "/metrics", "/api/settings", "/api/runners")
