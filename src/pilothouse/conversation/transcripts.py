@@ -107,7 +107,19 @@ def _chosen(tree: list[_Line]) -> list[_Line]:
         at = known.get(at.parent)
     replies = {_reply(known[uuid]) for uuid in kept} - {""}
     kept |= {line.uuid for line in tree if _reply(line) in replies}
-    return [line for line in tree if line.uuid in kept or _is_result_of(line, kept)]
+    chosen = [line for line in tree if line.uuid in kept or _is_result_of(line, kept)]
+    return list(_once(chosen))
+
+
+def _once(lines: list[_Line]) -> Iterator[_Line]:
+    """Leave out what a compaction has written once more: the same block of the same reply."""
+    seen: set[tuple[str, bytes]] = set()
+    for line in lines:
+        reply = _reply(line)
+        block = (reply, encode_json(_content(line.told)))
+        if not reply or block not in seen:
+            yield line
+        seen.add(block)
 
 
 def _reply(line: _Line) -> str:
