@@ -50,49 +50,49 @@ __all__ = [
 
 # What a caller may change together with a yes: the CLI's own updates, read strictly. A member with
 # a wrong name must not be one that was left out: `behaviour: deny` would be an `allow`. What the
-# CLI may leave out is required here, which the type checker does not like.
+# CLI may leave out is required here, and the type checker takes no override without a default.
 
 
 class OwnRule(PermissionRule, forbid_unknown_fields=True):
     """A tool, and what of it: `{"toolName": "Bash", "ruleContent": "git:*"}`."""
 
-    tool_name: str  # pyright: ignore[reportGeneralTypeIssues]
+    tool_name: str  # required, other than in the CLI's  # pyright: ignore[reportGeneralTypeIssues]
 
 
 class AddOwnRules(AddRules, forbid_unknown_fields=True, tag="addRules"):
     """Add rules. A destination other than `session` and `cliArg` writes a settings file."""
 
-    rules: list[OwnRule]  # pyright: ignore[reportGeneralTypeIssues, reportIncompatibleVariableOverride]
+    rules: list[OwnRule]  # required, other than in the CLI's  # pyright: ignore[reportGeneralTypeIssues, reportIncompatibleVariableOverride]
 
 
 class ReplaceOwnRules(ReplaceRules, forbid_unknown_fields=True, tag="replaceRules"):
     """Replace the rules of that behaviour and destination."""
 
-    rules: list[OwnRule]  # pyright: ignore[reportGeneralTypeIssues, reportIncompatibleVariableOverride]
+    rules: list[OwnRule]  # required, other than in the CLI's  # pyright: ignore[reportGeneralTypeIssues, reportIncompatibleVariableOverride]
 
 
 class RemoveOwnRules(RemoveRules, forbid_unknown_fields=True, tag="removeRules"):
     """Remove rules."""
 
-    rules: list[OwnRule]  # pyright: ignore[reportGeneralTypeIssues, reportIncompatibleVariableOverride]
+    rules: list[OwnRule]  # required, other than in the CLI's  # pyright: ignore[reportGeneralTypeIssues, reportIncompatibleVariableOverride]
 
 
 class AddOwnDirectories(AddDirectories, forbid_unknown_fields=True, tag="addDirectories"):
     """Let the session work in these directories: absolute paths."""
 
-    directories: list[str]  # pyright: ignore[reportGeneralTypeIssues]
+    directories: list[str]  # required, other than in the CLI's  # pyright: ignore[reportGeneralTypeIssues]
 
 
 class RemoveOwnDirectories(RemoveDirectories, forbid_unknown_fields=True, tag="removeDirectories"):
     """Take directories away from the session."""
 
-    directories: list[str]  # pyright: ignore[reportGeneralTypeIssues]
+    directories: list[str]  # required, other than in the CLI's  # pyright: ignore[reportGeneralTypeIssues]
 
 
 class SetOwnMode(SetMode, forbid_unknown_fields=True, tag="setMode"):
     """Change the permission mode."""
 
-    mode: PermissionMode  # pyright: ignore[reportGeneralTypeIssues]
+    mode: PermissionMode  # required, other than in the CLI's  # pyright: ignore[reportGeneralTypeIssues]
 
 
 OwnUpdate = (

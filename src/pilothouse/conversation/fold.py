@@ -147,6 +147,7 @@ class Conversation:
             else:
                 self._record(decode_record(body))
         except Exception:
+            # The boundary: one entry that cannot be shown must not hide those behind it.
             log.exception("entry %d cannot be shown", seq)
             self._note("Something here cannot be shown.", level="unknown")
 

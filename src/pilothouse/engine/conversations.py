@@ -74,6 +74,7 @@ class Conversations:
                 conversation.missing(gap)
             conversation.apply_all(batch.events)
             conversation.cursor = batch.cursor
+            # A long conversation is folded in portions: others have their turn in between.
             await asyncio.sleep(0)
         return conversation
 
