@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
@@ -77,7 +78,7 @@ async def test_who_says_nothing_is_a_server_that_does_not_answer(locked: Machine
 
 
 async def test_who_says_one_byte_after_the_other_is_not_waited_for(locked: Machine) -> None:
-    is_over = asyncio.Event()
+    is_over, has_left = asyncio.Event(), asyncio.Event()
 
     async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while not is_over.is_set():
@@ -85,6 +86,9 @@ async def test_who_says_one_byte_after_the_other_is_not_waited_for(locked: Machi
             # The pace of one who wants to be waited for.
             await asyncio.sleep(0.05)
         writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+        has_left.set()
 
     server = await asyncio.start_server(drip, "127.0.0.1", 0)
     stranger = Stranger()
@@ -94,3 +98,5 @@ async def test_who_says_one_byte_after_the_other_is_not_waited_for(locked: Machi
         assert await asyncio.to_thread(answering, locked.settings, within=0.2) is None
     is_over.set()
     server.close()
+    async with asyncio.timeout(DEADLINE):
+        await has_left.wait()
