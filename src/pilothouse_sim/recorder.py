@@ -49,7 +49,7 @@ FORWARDED: Final = (
 WATCHED: Final = frozenset({*FORWARDED, signal.SIGCHLD})
 STDIN, STDOUT, STDERR = 0, 1, 2
 CHUNK: Final = 64 * 1024
-# After the CLI's end a program it started may still hold its pipes.
+# After the CLI's end a program it started may still hold its pipes, and say nothing more.
 EOF_GRACE: Final = 1.0
 NO_SESSION: Final = frozenset({"-v", "--version", "-h", "--help"})
 """Clients ask a CLI for its version before they start it; that is no session."""
@@ -173,6 +173,8 @@ class Recorder:
         self.failure: Exception | None = None
         """Why the cassette ends before the session did."""
         self._cutters: dict[Kind, LineCutter] = {}
+        self._moved = self._began
+        """When a line was last noted, or bytes passed on."""
 
     def run(self) -> int:
         """Run to the end; the exit code, or the negative number of a signal."""
@@ -186,8 +188,7 @@ class Recorder:
             self._pump("err", _taken(child.stderr), STDERR),
         ]
         code = self._wait(child)
-        for output in outputs:
-            output.join(EOF_GRACE)
+        self._carry_to_the_end(outputs)
         with self._lock:
             self._note_rest("in")
             self._write_exit(code)
@@ -233,6 +234,13 @@ class Recorder:
 
     # The streams
 
+    def _carry_to_the_end(self, pumps: Sequence[threading.Thread]) -> None:
+        """What the CLI wrote before its end passes, however long that takes."""
+        self._moved = time.monotonic()
+        for pump in pumps:
+            while pump.is_alive() and (left := self._moved + EOF_GRACE - time.monotonic()) > 0:
+                pump.join(left)
+
     def _pump(self, kind: Kind, source: int, target: int) -> threading.Thread:
         self._cutters[kind] = LineCutter()
         # A daemon: our stdin may stay open for ever.
@@ -245,6 +253,7 @@ class Recorder:
             while data := os.read(source, CHUNK):
                 self._note_data(kind, data)
                 _write_all(target, data)
+                self._moved = time.monotonic()
         with self._lock:
             self._note_rest(kind)
             self._note(CassetteEntry(self._now(), kind))
@@ -268,6 +277,7 @@ class Recorder:
         with self._lock:
             if self._closed:
                 return
+            self._moved = time.monotonic()
             try:
                 self._writer.write(self._redacted(entry))
             except Exception as error:  # noqa: BLE001 - boundary: the session goes on without it

@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -118,6 +120,19 @@ async def test_any_bytes_pass_unchanged_in_every_stream(path: Path) -> None:
         assert await process.communicate(data) == (data, b"!")
     lines = [each.data or b"" for each in read(path).entries if each.kind == "out"]
     assert b"\n".join(lines[:-1]) == data
+
+
+def test_a_client_that_reads_slowly_gets_all_that_was_said_before_the_end(path: Path) -> None:
+    # The pipes hold the last of it after the command has ended, for longer than an idle second.
+    script = "import os; os.write(1, b'x' * (1 << 18))"
+    command = [*RECORDER, "--to", str(path), "--", sys.executable, "-c", script]
+    size = 0
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        while data := os.read(process.stdout.fileno(), 1 << 16):
+            size += len(data)
+            time.sleep(0.6)
+    assert size == 1 << 18
 
 
 async def test_a_client_that_does_not_read_can_still_write(path: Path) -> None:
