@@ -26,8 +26,9 @@ from pilothouse.api.items import (
     TurnItem,
 )
 from pilothouse.api.tool_views import ChoiceView, CommandView, PlanView, StructuredView
-from pilothouse.conversation import Conversation, join_patches
+from pilothouse.conversation import Conversation, apply_patches, join_patches
 from pilothouse.conversation.patches import apply_patch
+from pilothouse.conversation.store import ItemStore
 from tests.support.conversation.recorded import (
     RECORDINGS,
     STREAMS,
@@ -89,6 +90,66 @@ def test_joined_patches_say_what_the_single_ones_did(recording: Path, cuts: list
     for patch in waiting:
         apply_patch(copied, as_json(patch))
     assert read(copied) == conversation.items
+
+
+@given(st.sampled_from(RECORDINGS), st.integers(0, 200), st.integers(0, 40))
+def test_a_reader_of_whom_only_the_cursor_is_known_gets_what_changed_since(
+    recording: Path, seen: int, steps: int
+) -> None:
+    """Its server has begun anew, without the pieces: it knows nothing of what it has sent."""
+    written = entries(recording)
+    conversation, copied = Conversation(), dict[str, Json]()
+    for entry in written[:seen]:
+        conversation.apply(*entry)
+    for patch in conversation.patches():
+        apply_patch(copied, as_json(patch))
+    anew = Conversation()
+    for number, entry in enumerate(without_pieces(written)):
+        anew.apply(*entry)
+        if number % (steps + 1) == 0:
+            anew.settle()
+    anew.settle()
+    changed = [as_json(each) for each in anew.changed_since(conversation.cursor)]
+    apply_patches(copied, {"patches": changed, "unfinished": anew.unfinished()})
+    assert read(copied) == anew.items
+
+
+def test_what_changed_since_a_cursor_leaves_out_what_did_not() -> None:
+    conversation = Conversation()
+    for entry in [start(1, "msg_1"), piece(2, "Once "), whole(3, "msg_1", "Once.")]:
+        conversation.apply(*entry)
+        conversation.settle()
+    for entry in [start(4, "msg_2"), piece(5, "upon ")]:
+        conversation.apply(*entry)
+        conversation.settle()
+    assert [each.id for each in conversation.changed_since(3)] == ["msg_2/text0"]
+    assert conversation.unfinished() == ["msg_2/text0"]
+    assert conversation.changed_since(5) == []
+    (told,) = conversation.changed_since(4)
+    assert told.item is not None
+    # One that was there before comes as members, for who has it: on a page behind it, nobody does.
+    (first, _) = conversation.changed_since(2)
+    assert (first.item, first.set["text"]) == (None, "Once.")
+
+
+def test_what_is_said_again_stands_behind_the_others() -> None:
+    copied = dict[str, Json]()
+    store = ItemStore()
+    for item in [TextItem(id="a", seq=1), TextItem(id="b", seq=2)]:
+        store.add(item)
+    for patch in store.patches(2):
+        apply_patch(copied, as_json(patch))
+    store.remove("a")
+    store.add(TextItem(id="a", seq=3))
+    for patch in store.patches(3):
+        apply_patch(copied, as_json(patch))
+    assert [item.id for item in store] == list(copied) == ["b", "a"]
+    store.remove("b")
+    later = store.patches(4)
+    store.add(TextItem(id="b", seq=5))
+    for patch in join_patches(later, store.patches(5)):
+        apply_patch(copied, as_json(patch))
+    assert [item.id for item in store] == list(copied) == ["a", "b"]
 
 
 def as_json(patch: Patch) -> Json:
@@ -325,6 +386,12 @@ def piece(seq: int, text: str) -> Entry:
     delta = {"type": "text_delta", "text": text}
     event = {"type": "content_block_delta", "index": 0, "delta": delta}
     return line(seq, {"type": "stream_event", "event": event}, "partial")
+
+
+def whole(seq: int, message_id: str, text: str) -> Entry:
+    block = {"type": "text", "text": text}
+    message = {"id": message_id, "role": "assistant", "model": "m", "content": [block]}
+    return line(seq, {"type": "assistant", "message": message, "uuid": f"u{seq}"})
 
 
 def call(seq: int, call_id: str, tool: str, **given: Any) -> Entry:

@@ -13,7 +13,7 @@ from pilothouse.protocol.permissions import PermissionMode
 
 from .answers import Answer
 from .events import Batch
-from .items import ConversationPage
+from .items import ConversationPage, ConversationPatches, ItemSource
 from .questions import Answered, Asked, Question, QuestionFilter
 from .requests import Ask, Fork, Say, Start
 from .results import (
@@ -78,6 +78,14 @@ class Engine(Protocol):
     async def status(
         self, session_id: str, *, output_lines: int = 0, after: int | None = None
     ) -> Status: ...
+    async def wait(
+        self,
+        session_id: str,
+        *,
+        seconds: float = 60.0,
+        after: int | None = None,
+        at_rest: bool = False,
+    ) -> Status: ...
     async def list(
         self, *, cwd: str | None = None, limit: int = 50, offset: int = 0, live: bool = False
     ) -> Listing: ...
@@ -89,6 +97,10 @@ class Engine(Protocol):
         after: str | None = None,
         limit: int = 50,
     ) -> ConversationPage: ...
+    async def item_source(self, session_id: str, item: str) -> ItemSource: ...
+    def follow(
+        self, session_id: str, after: int | None = None
+    ) -> AsyncGenerator[ConversationPatches]: ...
     async def questions(
         self,
         *,

@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Raw, Struct, field
 
 from .events import Event, Gap
+from .items import Patch
 from .problems import Problem
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "Events",
     "Failed",
     "Frame",
+    "Patches",
 ]
 
 SUBPROTOCOL: Final = "pilothouse"
@@ -30,6 +32,14 @@ class Events(Struct, frozen=True, kw_only=True, tag_field="type", tag="events"):
     events: Sequence[Event]
     cursor: int
     gaps: list[Gap] = field(default_factory=list[Gap])
+
+
+class Patches(Struct, frozen=True, kw_only=True, tag_field="type", tag="patches"):
+    """What changed of a conversation, in order, and where to go on."""
+
+    patches: list[Patch]
+    cursor: int
+    unfinished: list[str] | None = None
 
 
 class Done(Struct, frozen=True, kw_only=True, tag_field="type", tag="done"):
@@ -46,4 +56,4 @@ class Failed(Struct, frozen=True, kw_only=True, tag_field="type", tag="failed"):
     id: str | int | None = None
 
 
-Frame = Events | Done | Failed
+Frame = Events | Patches | Done | Failed

@@ -24,8 +24,9 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import Raw, Struct, field
 
+from .events import Event
 from .questions import Question
 from .statuses import Tokens
 from .tool_views import ToolView
@@ -34,10 +35,12 @@ from .values import JsonObject, ResultData
 __all__ = [
     "CompactionItem",
     "ConversationPage",
+    "ConversationPatches",
     "FilesItem",
     "GapItem",
     "HookItem",
     "Item",
+    "ItemSource",
     "LimitItem",
     "ModelShare",
     "NoticeItem",
@@ -282,6 +285,30 @@ class Patch(Struct, frozen=True, kw_only=True, omit_defaults=True):
     append: str = ""
     """What is added to its `text`, after `set`."""
     removed: bool = False
+    """It is gone; with `item`, it stands behind all others now."""
+
+
+class ConversationPatches(ResultData, frozen=True, omit_defaults=True):
+    """What changed of a conversation up to the cursor, in the order in which to apply it.
+
+    Members of an item that the reader does not have are of an earlier page: it leaves them.
+    """
+
+    cursor: int
+    patches: list[Patch]
+    unfinished: list[str] | None = None
+    """The items that are still being written, where the server does not know what the reader has:
+    any other that it has as `streaming` or `writing` is gone."""
+
+
+class ItemSource(ResultData, frozen=True):
+    """The lines that an item was made of."""
+
+    item: Item
+    entries: list[Event] = field(default_factory=list[Event])
+    """The journal's: where it began, or where it was whole, and what has its result."""
+    transcript: list[Raw] = field(default_factory=list[Raw])
+    """Those of Claude's own transcript, of what was said before the session was the engine's."""
 
 
 class ConversationPage(ResultData, frozen=True):

@@ -36,10 +36,12 @@ from .queries import (
     ConversationQuery,
     CostQuery,
     EventsQuery,
+    ItemQuery,
     ListQuery,
     QuestionsQuery,
     SessionsQuery,
     StatusQuery,
+    WaitQuery,
 )
 from .values import ID, ID_HAS, JsonObject
 
@@ -243,6 +245,25 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         query=ConversationQuery,
         result=items.ConversationPage,
         errors=frozenset({"unknown-session", "usage"}),
+    ),
+    Operation(
+        name="item_source",
+        method="GET",
+        path=f"{SESSION}/conversation/source",
+        summary="The lines that an item of the conversation was made of, as the CLI wrote them",
+        query=ItemQuery,
+        result=items.ItemSource,
+        errors=frozenset({"unknown-session", "usage"}),
+    ),
+    Operation(
+        name="wait",
+        method="GET",
+        path=f"{SESSION}/wait",
+        summary="The session's status once it waits for somebody or is done, or time is over",
+        query=WaitQuery,
+        result=statuses.Status,
+        waits=True,
+        errors=frozenset({"unknown-session"}),
     ),
     Operation(
         name="say",

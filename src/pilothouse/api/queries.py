@@ -16,12 +16,15 @@ __all__ = [
     "ConversationQuery",
     "CostQuery",
     "EventsQuery",
+    "FollowQuery",
+    "ItemQuery",
     "ListQuery",
     "ProofQuery",
     "QuestionsQuery",
     "SessionsQuery",
     "StatusQuery",
     "StreamQuery",
+    "WaitQuery",
 ]
 
 Cursor = Annotated[int, Meta(ge=0, le=2**63 - 1)]
@@ -58,6 +61,19 @@ class ConversationQuery(_Query, frozen=True):
     limit: Annotated[int, Meta(ge=1, le=1000)] = 50
 
 
+class ItemQuery(_Query, frozen=True):
+    item: ItemId
+
+
+class WaitQuery(_Query, frozen=True):
+    """How long at most; for the first thing that matters after a cursor, or else until the session
+    waits for somebody, or with `at_rest` until it neither works nor asks."""
+
+    seconds: Annotated[float, Meta(ge=0, le=240)] = 60.0
+    after: Cursor | None = None
+    at_rest: bool = False
+
+
 class QuestionsQuery(_Query, frozen=True):
     session_id: SessionId | None = None
     state: QuestionFilter = "decidable"
@@ -90,8 +106,13 @@ class ProofQuery(_Query, frozen=True):
     ]
 
 
-class StreamQuery(_Query, frozen=True):
-    """Where a stream begins (now, if left out) and whose events it has (everybody's)."""
+class FollowQuery(_Query, frozen=True):
+    """Where a stream begins (now, if left out)."""
 
     after: Cursor | None = None
+
+
+class StreamQuery(FollowQuery, frozen=True):
+    """Where a stream begins (now, if left out) and whose events it has (everybody's)."""
+
     session_id: SessionId | None = None

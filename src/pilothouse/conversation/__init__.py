@@ -10,6 +10,6 @@ give the same items.
 """
 
 from .fold import Conversation
-from .patches import join_patches
+from .patches import apply_patches, join_patches
 
-__all__ = ["Conversation", "join_patches"]
+__all__ = ["Conversation", "apply_patches", "join_patches"]

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, ClassVar, Final, Self
 
 from msgspec.structs import replace
@@ -122,9 +122,36 @@ class Conversation:
     def __len__(self) -> int:
         return len(self._store)
 
+    def after(self, item_id: str | None) -> Iterator[Item]:
+        """The items behind one, or all of them. Raises KeyError where there is none of that id."""
+        return self._store.after(item_id)
+
+    def before(self, item_id: str | None) -> Iterator[Item]:
+        """The items before one, or all of them, from the last to the first. KeyError as above."""
+        return self._store.before(item_id)
+
+    def get(self, item_id: str) -> Item | None:
+        """One item."""
+        return self._store.get(item_id)
+
     def patches(self) -> list[Patch]:
-        """What changed since this was last called, one patch an item."""
-        return self._store.patches()
+        """What changed since this or `settle` was last called, one patch an item."""
+        return self._store.patches(self.cursor)
+
+    def settle(self) -> None:
+        """Let nobody have patches of what was taken in so far."""
+        self._store.settle(self.cursor)
+
+    def changed_since(self, cursor: int) -> list[Patch]:
+        """Whole items for a reader of whom only the cursor is known: those that are others since.
+
+        One that was there at the cursor comes as its members, for who has it; any other as new.
+        """
+        return self._store.changed_since(cursor)
+
+    def unfinished(self) -> list[str]:
+        """The ids of what is still being written."""
+        return self._store.unfinished()
 
     # Entries
 

@@ -22,7 +22,7 @@ from typing import Any, Self
 
 from pilothouse.api.answers import Answer
 from pilothouse.api.events import Batch
-from pilothouse.api.items import ConversationPage
+from pilothouse.api.items import ConversationPage, ConversationPatches, ItemSource
 from pilothouse.api.questions import Answered, Asked, Question, QuestionFilter
 from pilothouse.api.requests import Ask, Fork, Say, Start
 from pilothouse.api.results import (
@@ -267,6 +267,16 @@ class SessionEngine:
     ) -> Status:
         return await self._reports.status(session_id, output_lines=output_lines, after=after)
 
+    async def wait(
+        self,
+        session_id: str,
+        *,
+        seconds: float = 60.0,
+        after: int | None = None,
+        at_rest: bool = False,
+    ) -> Status:
+        return await self._reports.wait(session_id, seconds=seconds, after=after, at_rest=at_rest)
+
     async def list(
         self, *, cwd: str | None = None, limit: int = 50, offset: int = 0, live: bool = False
     ) -> Listing:
@@ -281,6 +291,14 @@ class SessionEngine:
         limit: int = 50,
     ) -> ConversationPage:
         return await self._conversations.page(session_id, before=before, after=after, limit=limit)
+
+    async def item_source(self, session_id: str, item: str) -> ItemSource:
+        return await self._conversations.source(session_id, item)
+
+    def follow(
+        self, session_id: str, after: int | None = None
+    ) -> AsyncGenerator[ConversationPatches]:
+        return self._conversations.follow(session_id, after)
 
     async def read(
         self, after: int = 0, *, session_id: str | None = None, limit: int = 500

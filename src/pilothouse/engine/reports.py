@@ -16,6 +16,7 @@ from pilothouse.api.redaction import tellable
 from pilothouse.api.results import CostGroup, CostReport, DryRun, Health, PolicyReport
 from pilothouse.api.statuses import Listing, Status, ToolRun
 from pilothouse.api.values import JsonObject
+from pilothouse.api.waits import PASSING, Wanted
 from pilothouse.errors import JournalError, UnknownSession
 from pilothouse.history import FoundSession
 
@@ -136,6 +137,29 @@ class Reports:
             lines = await self._services.journal.lines_with(0, words, session_id=told.session_id)
             ended.name(lines, wanted)
         return ended.told(after, known)
+
+    async def wait(
+        self, session_id: str, *, seconds: float, after: int | None, at_rest: bool
+    ) -> Status:
+        """Return a session's status once there is what is waited for, or the time is over."""
+        wanted = Wanted(after, at_rest=at_rest)
+        told = await self.status(session_id)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._until(wanted, told)
+        return await self.status(session_id)
+
+    async def _until(self, wanted: Wanted, told: Status) -> None:
+        cursor = told.cursor if wanted.after is None else wanted.after
+        while not wanted.is_it(told):
+            batch = await self._services.journal.read(cursor, session_id=told.session_id)
+            cursor = batch.cursor
+            if wanted.has_it(batch):
+                return
+            if any(event.kind not in PASSING for event in batch.events):
+                told = await self.status(told.session_id)
+            elif not batch.events:
+                await self._services.journal.wait(cursor, session_id=told.session_id)
 
     async def list(
         self, *, cwd: str | None = None, limit: int = 50, offset: int = 0, live: bool = False

@@ -10,9 +10,10 @@ from urllib.parse import quote
 
 from pilothouse.api.engine import Engine
 from pilothouse.api.events import Batch
+from pilothouse.api.items import ConversationPatches
 from pilothouse.api.operations import OPERATIONS, Operation, OperationCall, no_such
 
-from .event_stream import watch
+from .event_stream import follow, watch
 from .http_client import HttpClient
 
 if TYPE_CHECKING:
@@ -89,8 +90,10 @@ class RemoteEngine:
     models = _remote(Engine.models)
     control = _remote(Engine.control)
     status = _remote(Engine.status)
+    wait = _remote(Engine.wait)
     list = _remote(Engine.list)
     conversation = _remote(Engine.conversation)
+    item_source = _remote(Engine.item_source)
     questions = _remote(Engine.questions)
     question = _remote(Engine.question)
     read = _remote(Engine.read)
@@ -109,6 +112,12 @@ class RemoteEngine:
     ) -> AsyncGenerator[Batch]:
         """Yield events as they happen; reconnect at the same cursor when the server was away."""
         return watch(self._http, after, session_id, self._patience)
+
+    def follow(
+        self, session_id: str, after: int | None = None
+    ) -> AsyncGenerator[ConversationPatches]:
+        """Yield what changes of a conversation; reconnect at the same cursor as `watch` does."""
+        return follow(self._http, session_id, after, self._patience)
 
     async def aclose(self) -> None:
         """Close the connections. The server and its sessions continue."""

@@ -1,4 +1,5 @@
-"""Events over a WebSocket that may break: each once, in order, after the cursor."""
+"""Streams over a WebSocket that may break: each event once, in order, after the cursor; and what
+changes of a conversation, so that none of it is missed."""
 
 from __future__ import annotations
 
@@ -7,13 +8,14 @@ import random
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import urlencode
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from urllib.parse import quote, urlencode
 
 import msgspec
 
 from pilothouse.api.events import Batch
-from pilothouse.api.frames import SUBPROTOCOL, Done, Events, Failed, Frame
+from pilothouse.api.frames import SUBPROTOCOL, Done, Events, Failed, Frame, Patches
+from pilothouse.api.items import ConversationPatches
 from pilothouse.api.problems import error_from
 from pilothouse.api.proof import WrongProof
 from pilothouse.errors import JournalError, PilothouseError, ServerError
@@ -24,7 +26,9 @@ from .proven_connection import dial
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection, connect
 
-__all__ = ["watch"]
+__all__ = ["follow", "watch"]
+
+Piece = TypeVar("Piece", covariant=True)
 
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 5.0
@@ -36,32 +40,57 @@ class _Away(Exception):
     """The server cannot be reached at this moment."""
 
 
-async def watch(
+def watch(
     http: HttpClient, after: int | None, session_id: str | None, patience: float
 ) -> AsyncGenerator[Batch]:
     """Yield batches as they come; raise if the server is away for longer than `patience`."""
-    place = _Place(after)
+    return _stream(http, _EventPlace(after, session_id), patience)
+
+
+def follow(
+    http: HttpClient, session_id: str, after: int | None, patience: float
+) -> AsyncGenerator[ConversationPatches]:
+    """Yield what changes of a conversation, as `watch` does."""
+    return _stream(http, _ConversationPlace(after, session_id), patience)
+
+
+async def _stream(http: HttpClient, place: _Place[Piece], patience: float) -> AsyncGenerator[Piece]:
     waiting = _Waiting(patience)
     while not http.closed:
         try:
-            async with aclosing(_follow(http, place, session_id)) as batches:
-                async for batch in batches:
+            async with aclosing(_connected(http, place)) as pieces:
+                async for piece in pieces:
                     waiting.over()
-                    if batch is not None:
-                        yield batch
+                    if piece is not None:
+                        yield piece
         except _Away as error:
             if not http.closed:
                 await waiting.pause(http.address, error)
 
 
-class _Place:
-    """The cursor of a watcher."""
+class _Place(Protocol[Piece]):
+    """How far a watcher has come."""
 
-    def __init__(self, cursor: int | None) -> None:
-        self.cursor = cursor
+    def address(self) -> str:
+        """Return the path to go on from here."""
+        ...
 
-    def take(self, frame: Events) -> Batch | None:
+    def take(self, frame: Events | Patches) -> Piece | None:
         """Return what is new in a frame, if anything is."""
+        ...
+
+
+class _EventPlace:
+    def __init__(self, cursor: int | None, session_id: str | None) -> None:
+        self.cursor = cursor
+        self._session_id = session_id
+
+    def address(self) -> str:
+        return f"/api/ws?{_written(after=self.cursor, session_id=self._session_id)}"
+
+    def take(self, frame: Events | Patches) -> Batch | None:
+        if not isinstance(frame, Events):
+            return None
         before = -1 if self.cursor is None else self.cursor
         if any(gap.reason == "reset" for gap in frame.gaps):
             before = frame.cursor  # the server's journal ends before ours did
@@ -72,6 +101,28 @@ class _Place:
         if not events and not frame.gaps:
             return None
         return Batch(events=events, cursor=self.cursor, gaps=frame.gaps)
+
+
+class _ConversationPlace:
+    def __init__(self, cursor: int | None, session_id: str) -> None:
+        self.cursor = cursor
+        self._session_id = session_id
+
+    def address(self) -> str:
+        session = quote(self._session_id, safe="")
+        return f"/api/sessions/{session}/conversation/ws?{_written(after=self.cursor)}"
+
+    def take(self, frame: Events | Patches) -> ConversationPatches | None:
+        self.cursor = frame.cursor
+        if not isinstance(frame, Patches) or not (frame.patches or frame.unfinished is not None):
+            return None
+        return ConversationPatches(
+            cursor=frame.cursor, patches=frame.patches, unfinished=frame.unfinished
+        )
+
+
+def _written(**parameters: Any) -> str:
+    return urlencode({name: value for name, value in parameters.items() if value is not None})
 
 
 class _Waiting:
@@ -96,14 +147,12 @@ class _Waiting:
         self._pause = min(2 * self._pause, LONGEST_PAUSE)
 
 
-async def _follow(
-    http: HttpClient, place: _Place, session_id: str | None
-) -> AsyncGenerator[Batch | None]:
-    """Yield batches of one connection, to its end. None: the server is there without news."""
+async def _connected(http: HttpClient, place: _Place[Piece]) -> AsyncGenerator[Piece | None]:
+    """Yield what comes by one connection, to its end. None: the server is there without news."""
     from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
     try:
-        async with await _connect(http, place.cursor, session_id) as socket:
+        async with await _connect(http, place.address()) as socket:
             http.sockets.add(socket)
             try:
                 async for frame in _frames(socket):
@@ -124,12 +173,10 @@ async def _follow(
     raise _Away("it closed the connection")
 
 
-async def _connect(http: HttpClient, after: int | None, session_id: str | None) -> connect:
+async def _connect(http: HttpClient, path: str) -> connect:
     from websockets.asyncio.client import connect
     from websockets.typing import Subprotocol
 
-    asked = {"after": after, "session_id": session_id}
-    query = urlencode({name: value for name, value in asked.items() if value is not None})
     scheme, _, place = http.address.partition("://")
     given: dict[str, Any] = {}
     if scheme != "https":
@@ -137,7 +184,7 @@ async def _connect(http: HttpClient, after: int | None, session_id: str | None) 
     elif http.tls is not None:
         given["ssl"] = http.tls
     opening = connect(
-        f"{'wss' if scheme == 'https' else 'ws'}://{place}/api/ws?{query}",
+        f"{'wss' if scheme == 'https' else 'ws'}://{place}{path}",
         subprotocols=[Subprotocol(SUBPROTOCOL)],
         additional_headers={"Authorization": f"Bearer {http.token}"},
         # One batch may be long, and a batch at a time is read ahead.
@@ -156,11 +203,11 @@ async def _connect(http: HttpClient, after: int | None, session_id: str | None) 
     return opening
 
 
-async def _frames(socket: ClientConnection) -> AsyncGenerator[Events]:
+async def _frames(socket: ClientConnection) -> AsyncGenerator[Events | Patches]:
     async for text in socket:
         received: Frame = _decode(text)
         match received:
-            case Events() as frame:
+            case Events() | Patches() as frame:
                 yield frame
             case Failed() as frame:
                 raise _failure(frame)

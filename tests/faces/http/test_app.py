@@ -64,6 +64,8 @@ VERBS: dict[str, tuple[str, str, Any]] = {
     "context_usage": ("GET", f"{S}/context", None),
     "greeting": ("GET", f"{S}/greeting", None),
     "conversation": ("GET", f"{S}/conversation?limit=3", None),
+    "item_source": ("GET", f"{S}/conversation/source?item=t", None),
+    "wait": ("GET", f"{S}/wait?seconds=1", None),
     "commands": ("GET", f"{S}/commands", None),
     "models": ("GET", f"{S}/models", None),
     "control": ("POST", f"{S}/control", {"subtype": "get_settings", "fields": {"a": 1}}),

@@ -98,6 +98,49 @@ async def test_a_stream_goes_on_from_the_last_event_that_was_seen(
         assert seqs((await take(messages(response), 4))[1:]) == [10, 11, 12]
 
 
+async def test_changes_of_a_conversation_are_server_sent(address: str, engine: FakeEngine) -> None:
+    path = "/api/sessions/session-1/conversation/stream"
+    async with httpx.AsyncClient(base_url=address, headers=BEARER) as http:
+        async with http.stream("GET", f"{path}?after=0") as response:
+            begin, told = await take(messages(response), 2)
+            assert begin[""] == "from 0"
+            assert (told["event"], told["id"]) == ("patches", "2")
+            changes = json.loads(told["data"])
+            assert changes == {
+                "cursor": 2,
+                "patches": [{"id": "t", "append": " 1"}],
+                "unfinished": ["t"],
+            }
+        last = {"last-event-id": told["id"]}
+        engine.append("session-1")
+        async with http.stream("GET", path, headers=last) as response:
+            _, told = await take(messages(response), 2)
+            assert json.loads(told["data"])["patches"] == [{"id": "t", "append": " 3"}]
+
+
+async def test_a_socket_has_changes_of_a_conversation_and_takes_requests(address: str) -> None:
+    place = address.replace("http", "ws")
+    async with connect(
+        f"{place}/api/sessions/session-1/conversation/ws?after=0", additional_headers=BEARER
+    ) as socket:
+        begin = json.loads(await socket.recv())
+        assert (begin["type"], begin["cursor"], begin["patches"]) == ("patches", 0, [])
+        told = json.loads(await socket.recv())
+        assert told["patches"] == [{"id": "t", "append": " 1"}]
+        await socket.send(json.dumps({"id": 1, "do": "conversation", "session_id": "session-1"}))
+        done = json.loads(await socket.recv())
+        assert (done["type"], done["id"]) == ("done", 1)
+
+
+@pytest.mark.parametrize("path", ["stream", "ws"])
+async def test_a_conversation_of_nobody_is_refused(address: str, path: str) -> None:
+    async with httpx.AsyncClient(base_url=address, headers=BEARER) as http:
+        answer = await http.get(f"/api/sessions/nobody/conversation/{path}")
+        assert answer.status_code == (404 if path == "stream" else 426)
+        answer = await http.get(f"/api/sessions/session-1/conversation/{path}?since=3")
+        assert answer.status_code == (422 if path == "stream" else 426)
+
+
 async def test_a_stream_has_one_session_when_asked(address: str, engine: FakeEngine) -> None:
     other = list(engine.sessions)[1]
     async with (

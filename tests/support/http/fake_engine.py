@@ -15,7 +15,13 @@ from msgspec.structs import replace
 from pilothouse import errors
 from pilothouse.api.answers import Answer
 from pilothouse.api.events import Batch, Event, Gap
-from pilothouse.api.items import ConversationPage, TextItem
+from pilothouse.api.items import (
+    ConversationPage,
+    ConversationPatches,
+    ItemSource,
+    Patch,
+    TextItem,
+)
 from pilothouse.api.questions import Answered, Asked, Question, Way
 from pilothouse.api.requests import Ask, Fork, Say, Start
 from pilothouse.api.results import (
@@ -270,6 +276,32 @@ class FakeEngine:
         self._known(session_id)
         shown = f"{limit} items before {before} or after {after}"
         return ConversationPage(items=[TextItem(id="t", seq=3, text=shown)], cursor=7, earlier=True)
+
+    async def item_source(self, session_id: str, item: str) -> ItemSource:
+        self._known(session_id)
+        entries = [each for each in self.journal if each.session_id == session_id]
+        return ItemSource(item=TextItem(id=item, seq=3), entries=entries, transcript=[Raw(b"{}")])
+
+    async def follow(
+        self, session_id: str, after: int | None = None
+    ) -> AsyncGenerator[ConversationPatches]:
+        """Each event adds its number to the one text of the conversation."""
+        self._known(session_id)
+        async for batch in self.watch(after, session_id=session_id):
+            words = "".join(f" {each.seq}" for each in batch.events)
+            patches = [Patch(id="t", append=words)]
+            yield ConversationPatches(cursor=batch.cursor, patches=patches, unfinished=["t"])
+
+    async def wait(
+        self,
+        session_id: str,
+        *,
+        seconds: float = 60.0,
+        after: int | None = None,
+        at_rest: bool = False,
+    ) -> Status:
+        status = self._known(session_id)
+        return replace(status, output=[f"{seconds} {after} {at_rest}"], cursor=self.cursor)
 
     async def greeting(self, session_id: str) -> JsonObject:
         self._known(session_id)

@@ -26,12 +26,14 @@ from .request_values import IDEMPOTENCY_KEY, check_path, read_body, read_query, 
 from .responses import begin_response, note_status
 from .sockets import Sockets
 from .streams import (
+    Begin,
     Streams,
+    begin_conversation,
+    begin_events,
     caller_left,
     check_method,
-    serve_events,
+    serve_stream,
     unless,
-    where_to_begin,
 )
 from .traces import Tracing
 
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
 __all__ = ["Application", "create_app", "end_streams"]
 
 JSON = "application/json"
+CONVERSATION = "/api/sessions/{session_id}/conversation"
 KEY_HEADER = IDEMPOTENCY_KEY.lower().encode()
 
 
@@ -152,11 +155,17 @@ class _Answers:
         methods["/metrics"] = {"GET": self._metrics}
         methods["/openapi.json"] = {"GET": self._openapi}
         methods[proof.PATH] = {"GET": self._prove}
-        socket = _Mount(Sockets(self._engine, self._streams, self._tracing, self._body_limit).serve)
         return [
             *(Route(path, _Path(answers)) for path, answers in methods.items()),
-            Route("/api/events/stream", _Stream(self._engine, self._streams)),
-            *_both("/api/ws", socket),
+            *self._watching("/api/events/stream", "/api/ws", begin_events),
+            *self._watching(f"{CONVERSATION}/stream", f"{CONVERSATION}/ws", begin_conversation),
+        ]
+
+    def _watching(self, stream: str, socket: str, begin: Begin) -> list[AnyRoute]:
+        sockets = Sockets(self._engine, self._streams, self._tracing, self._body_limit)
+        return [
+            Route(stream, _Stream(self._engine, self._streams, begin)),
+            *_both(socket, _Mount(sockets.serving(begin))),
         ]
 
     @asynccontextmanager
@@ -246,21 +255,21 @@ class _Path:
 
 
 class _Stream:
-    """`GET /api/events/stream` as an ASGI application."""
+    """Server-sent events as an ASGI application."""
 
-    def __init__(self, engine: Engine, streams: Streams) -> None:
+    def __init__(self, engine: Engine, streams: Streams, begin: Begin) -> None:
         self._engine = engine
         self._streams = streams
+        self._begin = begin
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             check_method(scope)
-            after, session_id = await where_to_begin(self._engine, scope)
+            begun = await self._begin(self._engine, scope)
         except Exception as error:  # noqa: BLE001 - the boundary, as above
             await _refuse(scope, send, error)
             return
-        watching = self._engine.watch(after, session_id=session_id)
-        await serve_events(watching, after, self._streams, scope, receive, send)
+        await serve_stream(begun, self._streams, scope, receive, send)
 
 
 class _Mount:

@@ -11,16 +11,18 @@ from pilothouse.api import (
     answers,
     events,
     frames,
+    items,
     problems,
     proof,
     questions,
     requests,
     results,
     statuses,
+    tool_views,
 )
 from pilothouse.api.operations import OPERATIONS, PARAMETERS, Operation
 from pilothouse.api.problems import PROBLEM, STATUSES, Problem
-from pilothouse.api.queries import ProofQuery, StreamQuery
+from pilothouse.api.queries import FollowQuery, ProofQuery, StreamQuery
 from pilothouse.api.values import LONGEST_WORD
 
 from .request_values import IDEMPOTENCY_KEY
@@ -53,19 +55,30 @@ WORDS: Final = {
     504: "The CLI did not answer in time.",
 }
 QUERY_WORDS: Final = {
-    "after": "The cursor to go on from: everything after it.",
-    "before": "Only what comes before the question with this id, or the line of this group.",
+    "after": "The cursor to go on from, or the item of a conversation: everything after it.",
+    "at_rest": "Wait until it neither works nor asks; else until it does not work by itself.",
+    "before": "Only what comes before the question or item of this id, or the line of this group.",
     "by": "What to group by, or who answers.",
     "cwd": "Only sessions of this working directory.",
+    "item": "The id of an item of the conversation.",
     "limit": "At most as many.",
     "live": "Only sessions with a CLI alive.",
     "nonce": "32 random bytes in base64url, never used before.",
     "offset": "Leave out as many at the beginning.",
     "output_lines": "How many of the last lines of the model's text to include.",
+    "seconds": "How long to wait at most.",
     "session_id": "Only this session.",
     "since": "Only from this moment on, in milliseconds since the epoch.",
     "state": "Only questions in this state.",
 }
+CONVERSATION: Final = "/api/sessions/{session_id}/conversation"
+STREAMED: Final[dict[str, tuple[Any, str]]] = {
+    "events": (events.Event, "an event"),
+    "gap": (events.Gap, "what is missing"),
+    "patches": (items.ConversationPatches, "what changed"),
+    "error": (Problem, "why the stream ends"),
+}
+"""What the data of each kind of server-sent events is."""
 TAGS: Final = {
     "sessions": "Start sessions, talk to them, steer them.",
     "questions": "What sessions wait on a person for, and the answers.",
@@ -85,6 +98,8 @@ DESCRIBED: Final = (
     statuses,
     results,
     events,
+    items,
+    tool_views,
     problems,
     frames,
     proof,
@@ -137,7 +152,7 @@ class _Schemas:
 
 def _schemas() -> tuple[_Schemas, Schema]:
     types: list[Any] = [Problem, StreamQuery, frames.Frame, proof.Proof]
-    types += [events.Event, events.Gap]
+    types += [carried for carried, _ in STREAMED.values()]
     for operation in OPERATIONS:
         types += [kind for kind in (operation.body, operation.result, operation.query) if kind]
     schemas, components = msgspec.json.schema_components(types, ref_template=REFS)
@@ -256,7 +271,9 @@ def _other_paths(schemas: _Schemas) -> dict[str, Schema]:
     """What is no verb of the engine's."""
     text: Schema = {"schema": {"type": "string"}}
     stream = [*_query_parameters(StreamQuery), _LAST_EVENT_ID]
-    pieces = {"schema": _server_sent(schemas)}
+    pieces = {"schema": _server_sent(schemas, "events", "gap")}
+    changes = {"schema": _server_sent(schemas, "patches")}
+    follow = [_path_parameter("session_id"), *_query_parameters(FollowQuery)]
     return {
         "/api/events/stream": _get(
             "stream",
@@ -266,7 +283,26 @@ def _other_paths(schemas: _Schemas) -> dict[str, Schema]:
             pieces,
             stream,
         ),
-        "/api/ws": _socket(schemas[frames.Frame]),
+        "/api/ws": _socket(
+            "socket",
+            "A WebSocket: events as they happen, requests and their answers",
+            schemas[frames.Frame],
+            _query_parameters(StreamQuery),
+        ),
+        f"{CONVERSATION}/stream": _get(
+            "follow",
+            "sessions",
+            "What changes of a conversation, as server-sent events",
+            "text/event-stream",
+            changes,
+            [*follow, _LAST_EVENT_ID],
+        ),
+        f"{CONVERSATION}/ws": _socket(
+            "conversation_socket",
+            "A WebSocket: what changes of a conversation, requests and their answers",
+            schemas[frames.Frame],
+            follow,
+        ),
         "/metrics": _get("metrics", "server", "Metrics for Prometheus", "text/plain", text, []),
         "/openapi.json": _get(
             "document", "server", "This document", JSON, {"schema": {"type": "object"}}, []
@@ -295,16 +331,17 @@ def _proof(schema: Schema) -> Schema:
     return path
 
 
-def _server_sent(schemas: _Schemas) -> Schema:
+def _server_sent(schemas: _Schemas, *kinds: str) -> Schema:
     """One event of a stream; its data is JSON."""
-    data = {"anyOf": [schemas[events.Event], schemas[events.Gap], schemas[Problem]]}
+    told = {kind: STREAMED[kind] for kind in (*kinds, "error")}
+    data = {"anyOf": [schemas[carried] for carried, _ in told.values()]}
     return {
         "type": "object",
-        "description": "`events` carries an event, `gap` tells of removed ones, `error` is last.",
+        "description": "; ".join(f"`{kind}` carries {words}" for kind, (_, words) in told.items()),
         "required": ["event", "data"],
         "properties": {
             "id": {"type": "string", "description": "The cursor to go on from."},
-            "event": {"enum": ["events", "gap", "error"]},
+            "event": {"enum": list(told)},
             "data": {
                 "type": "string",
                 "contentMediaType": JSON,
@@ -334,7 +371,7 @@ def _get(
     }
 
 
-def _socket(frames: Schema) -> Schema:
+def _socket(name: str, summary: str, frames: Schema, parameters: list[Schema]) -> Schema:
     """OpenAPI has no words for a WebSocket: the handshake is described, and the frames."""
     description = (
         "Send `{id, do, ...}`: `do` is an operation's id, the rest its parameters and the members "
@@ -342,11 +379,11 @@ def _socket(frames: Schema) -> Schema:
     )
     return {
         "get": {
-            "operationId": "socket",
-            "summary": "A WebSocket: events as they happen, requests and their answers",
+            "operationId": name,
+            "summary": summary,
             "description": description,
             "tags": ["events"],
-            "parameters": _query_parameters(StreamQuery),
+            "parameters": parameters,
             "responses": {
                 "101": {"description": "The WebSocket is open.", "x-frames": frames},
                 **_problems((*ALWAYS, 426)),

@@ -1,4 +1,5 @@
-"""Events as bytes for the wire. Their bodies are JSON already and are passed on as they are."""
+"""What a stream carries, as bytes for the wire. The bodies of events are JSON already and are
+passed on as they are."""
 
 from __future__ import annotations
 
@@ -6,22 +7,35 @@ import msgspec
 
 from pilothouse.api.codec import encode_strictly
 from pilothouse.api.events import Batch, Event, Gap
-from pilothouse.api.frames import Events
+from pilothouse.api.frames import Events, Patches
+from pilothouse.api.items import ConversationPatches
 from pilothouse.api.problems import Problem
 
-__all__ = ["sse_chunk", "sse_error", "ws_frame"]
+__all__ = ["Piece", "sse_chunk", "sse_error", "ws_frame"]
+
+Piece = Batch | ConversationPatches
+"""What a stream sends at once."""
 
 _encode = msgspec.json.Encoder().encode
 
 
-def ws_frame(batch: Batch) -> str:
-    """A batch as one text frame."""
-    events = Events(events=batch.events, cursor=batch.cursor, gaps=batch.gaps)
-    return _encode(events).decode()
+def ws_frame(piece: Piece) -> str:
+    """A piece as one text frame."""
+    if isinstance(piece, Batch):
+        events = Events(events=piece.events, cursor=piece.cursor, gaps=piece.gaps)
+        return _encode(events).decode()
+    frame = Patches(patches=piece.patches, cursor=piece.cursor, unfinished=piece.unfinished)
+    return encode_strictly(frame).decode()
 
 
-def sse_chunk(batch: Batch) -> bytes:
-    """A batch as server-sent events, each with its number as the id to go on from."""
+def sse_chunk(piece: Piece) -> bytes:
+    """A piece as server-sent events, each with the id to go on from."""
+    if isinstance(piece, Batch):
+        return _batch(piece)
+    return b"id: %d\nevent: patches\ndata: %b\n\n" % (piece.cursor, _data(encode_strictly(piece)))
+
+
+def _batch(batch: Batch) -> bytes:
     gaps = sorted(batch.gaps, key=lambda gap: gap.last)
     if not gaps:
         return b"".join([_event(event) for event in batch.events])

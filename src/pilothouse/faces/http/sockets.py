@@ -1,4 +1,4 @@
-"""The WebSocket: events one way, requests and their answers the other.
+"""The WebSockets: events or patches one way, requests and their answers the other.
 
 A request is `{"id": 1, "do": "say", "session_id": "...", "content": "..."}`: `do` is the name of
 an operation of the API, the rest its parameters and the members of its body. It is answered with
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,19 +18,18 @@ from msgspec import Raw, Struct
 
 from pilothouse.api.codec import TooManyParts, check_parts, encode_strictly
 from pilothouse.api.engine import Engine
-from pilothouse.api.events import Batch
 from pilothouse.api.frames import SUBPROTOCOL, TOKEN_PREFIX, Done, Failed
 from pilothouse.api.operations import OPERATIONS, Operation, OperationCall
 from pilothouse.errors import PilothouseError
 
 from .entrance import subprotocols, too_large
-from .frames import ws_frame
+from .frames import Piece, ws_frame
 from .problems import Unacceptable, problem_of, refuse
 from .request_values import check_path, to_type
-from .streams import Streams, caller_left, check_method, first_of, pump, unless, where_to_begin
+from .streams import Begin, Begun, Streams, caller_left, check_method, first_of, pump, unless
 
 if TYPE_CHECKING:
-    from starlette.types import Receive, Scope, Send
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from .traces import Tracing
 
@@ -59,13 +59,17 @@ class Sockets:
         self._tracing = tracing
         self._limit = limit
 
-    async def serve(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """`/api/ws`, from the handshake to the close."""
+    def serving(self, begin: Begin) -> ASGIApp:
+        """Return what serves the sockets of one path: they have the streams that begin so."""
+        return functools.partial(self._serve, begin)
+
+    async def _serve(self, begin: Begin, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one, from the handshake to the close."""
         if scope["type"] == "http":
             check_method(scope)
             raise _no_websocket()
         try:
-            after, session_id = await where_to_begin(self._engine, scope)
+            begun = await begin(self._engine, scope)
         except (PilothouseError, Unacceptable) as error:
             await refuse(scope, send, problem_of(error))
             return
@@ -74,7 +78,7 @@ class Sockets:
         await send(accept)
         socket = _Socket(self._engine, receive, send, self._tracing, self._limit)
         with self._streams.one():
-            await socket.serve(after, session_id, self._streams)
+            await socket.serve(begun, self._streams)
 
 
 def _no_websocket() -> Unacceptable:
@@ -82,7 +86,7 @@ def _no_websocket() -> Unacceptable:
         426,
         "upgrade-required",
         "this path is for WebSockets",
-        advice="open it with a WebSocket, or use /api/events/stream",
+        advice="open it with a WebSocket, or read the same as server-sent events at .../stream",
         headers={"upgrade": "websocket", "connection": "upgrade"},
     )
 
@@ -110,16 +114,15 @@ class _Socket:
         self._waiting = 0
         self._over = asyncio.Event()
 
-    async def serve(self, after: int, session_id: str | None, streams: Streams) -> None:
+    async def serve(self, begun: Begun, streams: Streams) -> None:
         # Tells where the stream begins, so that a watcher which saw nothing yet can come back.
-        await self._give(Batch(events=(), cursor=after))
-        watching = self._engine.watch(after, session_id=session_id)
+        await self._give(begun.first)
         code = 1001
         # What was asked for goes on to its end although its caller has left.
         async with asyncio.TaskGroup() as asked:
             try:
                 await first_of(
-                    pump(watching, self._give), self._listen(asked), streams.end_of_one()
+                    pump(begun.rest, self._give), self._listen(asked), streams.end_of_one()
                 )
             except OSError:
                 return
@@ -131,8 +134,8 @@ class _Socket:
             with contextlib.suppress(OSError, RuntimeError):
                 await self._send({"type": "websocket.close", "code": code, "reason": ""})
 
-    async def _give(self, batch: Batch) -> None:
-        text = ws_frame(batch)
+    async def _give(self, piece: Piece) -> None:
+        text = ws_frame(piece)
         await self._send({"type": "websocket.send", "text": text, "bytes": None})
 
     async def _listen(self, asked: asyncio.TaskGroup) -> None:

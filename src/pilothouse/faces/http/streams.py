@@ -10,16 +10,17 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from pilothouse.api.engine import Engine
 from pilothouse.api.events import Batch
+from pilothouse.api.items import ConversationPatches
 from pilothouse.api.problems import ENDING
-from pilothouse.api.queries import StreamQuery
+from pilothouse.api.queries import FollowQuery, StreamQuery
 from pilothouse.errors import PilothouseError, ServerError
 
 from .entrance import header
-from .frames import sse_chunk, sse_error
+from .frames import Piece, sse_chunk, sse_error
 from .problems import Unacceptable, no_such_method, problem_of
 from .request_values import check_path, read_query
 from .responses import begin_response
@@ -30,14 +31,17 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
 __all__ = [
+    "Begin",
+    "Begun",
     "Streams",
+    "begin_conversation",
+    "begin_events",
     "caller_left",
     "check_method",
     "first_of",
     "pump",
-    "serve_events",
+    "serve_stream",
     "unless",
-    "where_to_begin",
 ]
 
 T = TypeVar("T")
@@ -122,18 +126,45 @@ def caller_left() -> Unacceptable:
     return Unacceptable(400, "disconnected", "the caller left before this was answered")
 
 
-async def where_to_begin(engine: Engine, scope: Scope) -> tuple[int, str | None]:
-    """The cursor a stream begins after, and its session; an unknown one is refused now."""
+class Begun(NamedTuple):
+    """A stream: where it begins, as a piece without content, and what follows."""
+
+    first: Piece
+    rest: AsyncGenerator[Piece]
+
+
+Begin = Callable[[Engine, "Scope"], Awaitable[Begun]]
+"""How a stream begins; a session that is unknown is refused by it."""
+
+
+async def begin_events(engine: Engine, scope: Scope) -> Begun:
+    """What happens, in all sessions or in one."""
     query: StreamQuery = read_query(scope["query_string"], StreamQuery)
     if query.session_id is not None:
-        check_path({"session_id": query.session_id})
-        await engine.status(query.session_id)
-    after = _last_event_id(scope)
-    if after is None:
-        after = query.after
-    if after is None:
-        after = (await engine.health()).cursor
-    return after, query.session_id
+        await _check_session(engine, query.session_id)
+    after = await _cursor(engine, scope, query.after)
+    return Begun(Batch(events=(), cursor=after), engine.watch(after, session_id=query.session_id))
+
+
+async def begin_conversation(engine: Engine, scope: Scope) -> Begun:
+    """What changes of a session's conversation."""
+    session_id: str = scope["path_params"]["session_id"]
+    query: FollowQuery = read_query(scope["query_string"], FollowQuery)
+    await _check_session(engine, session_id)
+    after = await _cursor(engine, scope, query.after)
+    return Begun(ConversationPatches(patches=[], cursor=after), engine.follow(session_id, after))
+
+
+async def _check_session(engine: Engine, session_id: str) -> None:
+    check_path({"session_id": session_id})
+    await engine.status(session_id)
+
+
+async def _cursor(engine: Engine, scope: Scope, after: int | None) -> int:
+    seen = _last_event_id(scope)
+    if seen is not None:
+        return seen
+    return (await engine.health()).cursor if after is None else after
 
 
 def _last_event_id(scope: Scope) -> int | None:
@@ -147,32 +178,31 @@ def _last_event_id(scope: Scope) -> int | None:
     return int(given)
 
 
-async def pump(watching: AsyncGenerator[Batch], give: Callable[[Batch], Awaitable[None]]) -> None:
+async def pump(pieces: AsyncGenerator[Piece], give: Callable[[Piece], Awaitable[None]]) -> None:
     """Hand on what is watched, piece by piece."""
-    async with aclosing(watching):
-        async for batch in watching:
-            await give(batch)
-            if len(batch.events) < MANY:
+    async with aclosing(pieces):
+        async for piece in pieces:
+            await give(piece)
+            if not isinstance(piece, Batch) or len(piece.events) < MANY:
                 # Under load the next piece gathers meanwhile; after a silence nobody waits for it.
                 await asyncio.sleep(PAUSE_SECONDS)
 
 
-async def serve_events(
-    watching: AsyncGenerator[Batch],
-    after: int,
+async def serve_stream(
+    begun: Begun,
     streams: Streams,
     scope: Scope,
     receive: Receive,
     send: Send,
 ) -> None:
-    """Send what is watched, from a cursor on, until one of the two leaves."""
+    """Send what a stream has until one of the two leaves."""
     await begin_response(scope, send, 200, HEADERS)
     speaker = _Speaker(send)
     with streams.one():
-        await speaker.say(b": from %d\n\n" % after)
+        await speaker.say(b": from %d\n\n" % begun.first.cursor)
         try:
             await first_of(
-                pump(watching, speaker.give),
+                pump(begun.rest, speaker.give),
                 speaker.beat(),
                 _until_gone(receive),
                 streams.end_of_one(),
@@ -197,8 +227,8 @@ class _Speaker:
         self._said = 0
         self._saying = False
 
-    async def give(self, batch: Batch) -> None:
-        if chunk := sse_chunk(batch):
+    async def give(self, piece: Piece) -> None:
+        if chunk := sse_chunk(piece):
             await self.say(chunk)
 
     async def say(self, chunk: bytes) -> None:
