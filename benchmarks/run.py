@@ -14,6 +14,7 @@ NAMES = (
     "simulator",
     "journal",
     "growth",
+    "conversation",
     "history",
     "engine",
     "relay",

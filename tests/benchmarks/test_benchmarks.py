@@ -63,6 +63,14 @@ def test_the_benchmark_of_the_simulator_prints_its_times_and_memory() -> None:
     assert figures["memory"].keys() == figures["cpu"].keys()
 
 
+def test_the_benchmark_of_the_conversation_prints_rates_and_the_cost_of_a_patch() -> None:
+    figures = run_quick("conversation")
+    assert figures["ours"] > 0
+    assert figures["limit"] > 0
+    assert figures["patch"]["few"] > 0
+    assert figures["patch"]["many"] > 0
+
+
 def test_the_benchmark_of_the_journal_prints_rates_and_times_to_catch_up() -> None:
     figures = run_quick("journal")
     assert figures["name"] == "journal"

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Final, Self
 
 from msgspec.structs import replace
@@ -74,6 +74,7 @@ from pilothouse.protocol import (
     UserMessage,
     decode,
 )
+from pilothouse.protocol.messages import decode_lines
 from pilothouse.protocol.wire import parse
 
 from .bounds import count, shorten, text_of
@@ -93,6 +94,8 @@ CONTINUED: Final = "This session is being continued from a previous conversation
 """How the summary begins that every CLI puts into a conversation which it has compacted."""
 PRINTED: Final = ("<local-command-stdout>", "</local-command-stdout>")
 """Around what a command of the CLI's own printed."""
+LINES: Final = frozenset({CLI, PARTIAL})
+"""The kinds of entries that are lines of the CLI's."""
 _NO: Final = (Deny, RejectPlan, RevisePlan, ClearContext)
 """Answers after which the tool does not run."""
 
@@ -155,10 +158,16 @@ class Conversation:
 
     # Entries
 
-    def apply_all(self, events: Iterable[Event]) -> None:
+    def apply_all(self, events: Sequence[Event]) -> None:
         """Take in entries as they were read."""
+        bodies = [bytes(event.body) for event in events if event.kind in LINES]
+        # Together they are read in half the time. Where one is odd, each is read by itself.
+        messages = iter(decode_lines(bodies) or [None] * len(bodies))
         for event in events:
-            self.apply(event.seq, event.kind, event.at, bytes(event.body))
+            if event.kind in LINES:
+                self.apply(event.seq, event.kind, event.at, bytes(event.body), next(messages))
+            else:
+                self.apply(event.seq, event.kind, event.at, bytes(event.body))
 
     def apply(
         self, seq: int, kind: str, at: int, body: bytes, message: Message | None = None
@@ -167,7 +176,10 @@ class Conversation:
         self.cursor = self._seq = seq
         self._at = at
         try:
-            if kind in (PARTIAL, CLI):
+            if type(message) is StreamEvent:
+                # Nearly all entries are such.
+                self._speech.stream(message, seq, at)
+            elif kind in LINES:
                 self._line(body, message)
             elif kind == NOISE:
                 self._noise(body)

@@ -95,18 +95,28 @@ class ItemStore:
             for name, value in members.items():
                 setattr(item, name, value)
             return
-        others = [name for name, value in members.items() if getattr(item, name) != value]
-        for name in others:
-            setattr(item, name, members[name])
-        if others:
-            self._changed.setdefault(item.id, set()).update(others)
+        changed = self._changed.get(item.id)
+        for name, value in members.items():
+            if getattr(item, name) != value:
+                setattr(item, name, value)
+                if changed is None:
+                    changed = self._changed[item.id] = set()
+                changed.add(name)
+
+    def mark(self, item: Item, name: str) -> None:
+        """Note that a member of an item was changed."""
+        if item.id not in self._new:
+            self._changed.setdefault(item.id, set()).add(name)
 
     def append(self, item: Streamed, text: str) -> None:
         """Add to the text of an item. What has come is joined when somebody looks."""
         item_id = item.id
-        _add_to(self._pieces, item_id, text)
+        try:
+            self._pieces[item_id].append(text)
+        except KeyError:
+            self._pieces[item_id] = [text]
         if item_id not in self._new:
-            _add_to(self._appended, item_id, text)
+            self._appended.setdefault(item_id, []).append(text)
 
     def finish_text(self, item: Streamed, text: str, **members: Any) -> None:
         """Give an item the whole text; nothing is sent again of what was appended."""
@@ -207,11 +217,3 @@ def is_unfinished(item: Item) -> bool:
             return item.state == "writing"
         case _:
             return False
-
-
-def _add_to(texts: dict[str, list[str]], item_id: str, text: str) -> None:
-    known = texts.get(item_id)
-    if known is None:
-        texts[item_id] = [text]
-    else:
-        known.append(text)

@@ -58,7 +58,8 @@ class ToolCalls:
         """The model has written more of the input."""
         item = self._open.get(call)
         if item is not None and item.state == "writing":
-            self._store.change(item, written=item.written + characters)
+            item.written += characters
+            self._store.mark(item, "written")
 
     def abandon(self, call: str) -> None:
         """A call that was being written does not come."""

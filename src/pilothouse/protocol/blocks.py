@@ -12,7 +12,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, cast
 
 import msgspec
@@ -30,6 +29,7 @@ from .wire import (
     keep,
     load,
     members,
+    once,
     parse,
 )
 
@@ -126,7 +126,7 @@ class _Result(Block):
 class ToolResultBlock(_Result, tag="tool_result"):
     """What a tool gave back."""
 
-    @cached_property
+    @once
     def blocks(self) -> list[ContentBlock]:
         """`content` as blocks; a plain string is one text block."""
         return decode_blocks(Raw(encode_json(self.content)))
@@ -321,7 +321,7 @@ class ApiMessage(Lazy):
     container: Any = None
     diagnostics: Any = None
 
-    @cached_property
+    @once
     def content(self) -> list[ContentBlock]:
         """The blocks. A plain string is given as one text block."""
         return decode_blocks(self.content_raw)

@@ -14,7 +14,6 @@ What a client asks of its CLI stands in `control_requests`, the answers in `cont
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, TypeVar, Union, cast
 
 import msgspec
@@ -26,7 +25,7 @@ from .hooks import HookInput, decode_hook_input
 from .host_requests import CLIENT_REQUESTS
 from .permissions import PermissionUpdate, decode_updates
 from .shared import LazyMessage, McpServerProvenance
-from .wire import NULL, UNREADABLE, JsonObject, Lazy, Record, always, load, members, tag_of
+from .wire import NULL, UNREADABLE, JsonObject, Lazy, Record, always, load, members, once, tag_of
 
 __all__ = [
     "CLIRequest",
@@ -107,7 +106,7 @@ class CanUseTool(CLIRequest, tag="can_use_tool"):
     server_prompt: Any = None
     computer_folder: JsonObject | None = None
 
-    @cached_property
+    @once
     def permission_suggestions(self) -> list[PermissionUpdate]:
         """Updates under which the CLI would not ask again. Some write settings files."""
         return decode_updates(self.permission_suggestions_raw)
@@ -120,7 +119,7 @@ class HookCallback(CLIRequest, tag="hook_callback"):
     input_raw: Raw = field(default=NULL, name="input")
     tool_use_id: str | None = None
 
-    @cached_property
+    @once
     def input(self) -> HookInput:
         """What the hook is told, as the class of its event."""
         return decode_hook_input(self.input_raw)
@@ -286,16 +285,12 @@ class ControlRequest(LazyMessage, tag="control_request"):
     request_id: str = always("")
     request_raw: Raw = field(default=NULL, name="request")
 
-    @property
+    @once
     def request(self) -> InboundRequest:
         """What the CLI asks of its client."""
-        # Not `cached_property`, which takes a lock in Python 3.11: every ask comes by here.
-        parts: dict[str, Any] = self.__dict__  # pyright: ignore[reportAssignmentType]
-        if "_request" not in parts:
-            parts["_request"] = decode_inbound(self.request_raw)
-        return parts["_request"]
+        return decode_inbound(self.request_raw)
 
-    @cached_property
+    @once
     def client_request(self) -> Request[Any] | UnknownRequest:
         """What the client asks of its CLI."""
         return decode_client_request(self.request_raw)
@@ -344,7 +339,7 @@ class ControlResponse(LazyMessage, tag="control_response"):
         """What was answered, as JSON."""
         return self.body.response_raw
 
-    @cached_property
+    @once
     def response(self) -> JsonObject:
         """What was answered, as plain members."""
         return members(self.body.response_raw)

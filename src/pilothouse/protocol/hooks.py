@@ -8,14 +8,13 @@ What they answer stands in `hook_outputs`.
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, Literal
 
 from msgspec import Raw, field
 
 from .permissions import PermissionUpdate, decode_updates
 from .shared import McpServerProvenance
-from .wire import NULL, JsonObject, Lazy, Record, always, load, members
+from .wire import NULL, JsonObject, Lazy, Record, always, load, members, once
 
 __all__ = [
     "BackgroundTaskSummary",
@@ -317,7 +316,7 @@ class PermissionRequestHookInput(HookInput, tag="PermissionRequest"):
     permission_suggestions_raw: Raw = field(default=NULL, name="permission_suggestions")
     mcp_server: McpServerProvenance | None = None
 
-    @cached_property
+    @once
     def permission_suggestions(self) -> list[PermissionUpdate]:
         """Updates under which the CLI would not ask again."""
         return decode_updates(self.permission_suggestions_raw)

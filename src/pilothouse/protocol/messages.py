@@ -18,7 +18,6 @@ field, with what does not fit left at its default.
 from __future__ import annotations
 
 import operator
-from functools import cached_property
 from typing import Any, cast, get_args
 
 import msgspec
@@ -58,6 +57,7 @@ from .wire import (
     keep,
     load,
     members,
+    once,
     parse,
     parse_strictly,
     tag_of,
@@ -154,7 +154,7 @@ class AssistantMessage(LazyMessage, tag="assistant"):
     thinking_duration_ms: float | None = None
     thinking_display: str | None = None
 
-    @cached_property
+    @once
     def message(self) -> ApiMessage:
         """The API message."""
         return load(ApiMessage, self.message_raw)
@@ -164,7 +164,7 @@ class AssistantMessage(LazyMessage, tag="assistant"):
         """The message's blocks."""
         return self.message.content
 
-    @cached_property
+    @once
     def text(self) -> str:
         """The text of the text blocks, joined."""
         return "".join(block.text for block in self.content if isinstance(block, TextBlock))
@@ -192,7 +192,7 @@ class UserMessage(LazyMessage, tag="user"):
     file_attachments: list[Any] = field(default_factory=list)
     tool_result_meta: Any = None
 
-    @cached_property
+    @once
     def message(self) -> ApiMessage:
         """The API message."""
         return load(ApiMessage, self.message_raw)
@@ -202,12 +202,12 @@ class UserMessage(LazyMessage, tag="user"):
         """The message's blocks; a plain string is one text block."""
         return self.message.content
 
-    @cached_property
+    @once
     def text(self) -> str:
         """The text of the text blocks, joined."""
         return "".join(block.text for block in self.content if isinstance(block, TextBlock))
 
-    @cached_property
+    @once
     def tool_use_result(self) -> Any:
         """What the tool gave back, in its own form; None where this is no tool result."""
         return parse(self.tool_use_result_raw)

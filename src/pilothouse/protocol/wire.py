@@ -25,13 +25,16 @@ from typing import (
     Any,
     ClassVar,
     Final,
+    Generic,
     Literal,
+    Self,
     TypeGuard,
     TypeVar,
     Union,
     cast,
     get_args,
     get_origin,
+    overload,
 )
 
 import msgspec
@@ -53,6 +56,7 @@ __all__ = [
     "keep",
     "load",
     "members",
+    "once",
     "parse",
     "parse_strictly",
     "tag_of",
@@ -62,6 +66,7 @@ JsonObject = dict[str, Any]
 NULL = Raw(b"null")
 
 R = TypeVar("R", bound="Record")
+P = TypeVar("P")
 K = TypeVar("K", bound="Kept")
 T = TypeVar("T")
 
@@ -120,6 +125,30 @@ class Lazy(Kept, dict=True):
     """
 
 
+class once(Generic[P]):
+    """A part of a struct with a dictionary, read when somebody looks at it and kept from then on.
+
+    Not `functools.cached_property`, which takes a lock in Python 3.11: every line comes by here.
+    """
+
+    def __init__(self, read: Callable[[Any], P]) -> None:
+        self._read = read
+        self._name = read.__name__
+        self.__doc__ = read.__doc__
+
+    @overload
+    def __get__(self, record: None, owner: Any) -> Self: ...
+    @overload
+    def __get__(self, record: Struct, owner: Any) -> P: ...
+    def __get__(self, record: Struct | None, owner: Any) -> Self | P:
+        if record is None:
+            return self
+        parts: JsonObject = record.__dict__  # pyright: ignore[reportAssignmentType]
+        # Found there from now on: an instance's own comes before a descriptor that sets nothing.
+        part = parts[self._name] = self._read(record)
+        return part
+
+
 class Unread(JsonObject):
     """An object of a type this version does not know: its members, which encode as they came."""
 
@@ -171,8 +200,8 @@ def load(kind: type[R], raw: bytes | Raw) -> R:
 def parse(raw: bytes | Raw) -> Any:
     """Any JSON text as plain values; None where it is not JSON.
 
-    The stdlib parser takes what msgspec refuses and a JavaScript writer may send: lone
-    surrogates, numbers out of range, invalid UTF-8 (replaced).
+    The stdlib parser takes what msgspec refuses and a JavaScript writer may send: lone surrogates,
+    numbers out of range, invalid UTF-8 (replaced).
     """
     try:
         return parse_strictly(raw)
@@ -182,7 +211,10 @@ def parse(raw: bytes | Raw) -> Any:
 
 def parse_strictly(raw: bytes | Raw) -> Any:
     """As `parse`; raises ValueError where it is not JSON, RecursionError where it is too deep."""
-    return _any_json.decode(bytes(raw).decode("utf-8", "replace"))
+    try:
+        return msgspec.json.decode(raw)
+    except UNREADABLE:
+        return _any_json.decode(bytes(raw).decode("utf-8", "replace"))
 
 
 def members(raw: bytes | Raw) -> JsonObject:
