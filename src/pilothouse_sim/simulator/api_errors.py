@@ -57,7 +57,7 @@ class ModelCaller:
         self._writer = self._new_writer()
         self._attempts = 0
         self._variants = 0
-        self._model = state.request_model()
+        self._model = conversation.model
 
     def _new_writer(self) -> ReplyWriter:
         return ReplyWriter(self._state, self._parts, self._conversation, self._tally, self._uses)

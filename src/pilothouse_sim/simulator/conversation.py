@@ -5,16 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pilothouse_sim.simulator import facts
 from pilothouse_sim.simulator.clock import timestamp
+from pilothouse_sim.simulator.outlet import new_id
 from pilothouse_sim.simulator.prompts import words_of
 
 if TYPE_CHECKING:
+    from pilothouse_sim.simulator.agent_kinds import AgentPart
     from pilothouse_sim.simulator.flags import LaunchFlags
     from pilothouse_sim.simulator.mcp import McpServers
     from pilothouse_sim.simulator.prompts import ClientPrompt
     from pilothouse_sim.simulator.state import SessionState
     from pilothouse_sim.simulator.tally import Tally
-    from pilothouse_sim.simulator.tasks import Progress
     from pilothouse_sim.simulator.transcript import Thread, TranscriptFile
 
 __all__ = ["ModelConversation"]
@@ -29,7 +31,7 @@ class ModelConversation:
         transcript: TranscriptFile,
         mcp: McpServers,
         thread: Thread,
-        progress: Progress | None = None,
+        agent: AgentPart | None = None,
     ) -> None:
         self._state = state
         self._transcript = transcript
@@ -38,14 +40,25 @@ class ModelConversation:
         self.is_main = thread.is_main
         self.partial = thread.is_main and state.launch.include_partial_messages
         self.messages: list[dict[str, Any]] = []
-        self.system = _system_prompt(state.launch) if thread.is_main else ""
+        self.agent = agent
+        """The sub-agent whose conversation it is."""
+        self.system = _system_prompt(state.launch) if agent is None else agent.kind.prompt
         self.tokens = 0
         """The size of the conversation, by the last reply's account."""
         self.dropped = 0
         """Tokens that compactions have saved."""
-        self._progress = progress
-        """Who is told of the tools that a sub-agent calls."""
+        self._is_silent = False
         self._to_echo: list[ClientPrompt] = []
+
+    @property
+    def model(self) -> str:
+        """The model that is asked."""
+        given = self.agent.kind.model if self.agent else None
+        return facts.resolve_model(given) if given else self._state.request_model()
+
+    def offered(self, names: list[str]) -> list[str]:
+        """Which of the session's tools the model has here."""
+        return self.agent.kind.offered(names) if self.agent else names
 
     # What is said
 
@@ -53,6 +66,21 @@ class ModelConversation:
         """Take a prompt into the conversation; it is echoed when the model begins to answer."""
         self.add("user", prompt.told)
         self._to_echo.append(prompt)
+
+    def take_errand(self, prompt: ClientPrompt) -> None:
+        """Begin with what a sub-agent is sent for; the client is told of what its turn waits for.
+
+        The prompt of one that works beside the turn is in `task_started` alone.
+        """
+        self.add("user", prompt.content)
+        if self.agent is not None and not self.agent.is_background:
+            message = {"role": "user", "content": [{"type": "text", "text": prompt.content}]}
+            own, labels = prompt.own_id, self.thread.labels
+            self._send("user", message=message, **labels, uuid=own, timestamp=timestamp())
+
+    def fall_silent(self) -> None:
+        """Tell the client nothing more: the agent's turn was interrupted."""
+        self._is_silent = True
 
     def add(self, role: str, content: Any) -> None:
         """Add to what the model will be told."""
@@ -103,8 +131,12 @@ class ModelConversation:
 
     def write_assistant(self, message: dict[str, Any], tally: Tally, **extra: Any) -> None:
         """Write a line of the model's."""
-        own = self._state.outlet.send(
+        is_waited_for = self.agent is not None and not self.agent.is_background
+        if is_waited_for:
+            self._tell_progress(message)
+        own = self._send(
             "assistant",
+            is_told=self._is_told(message),
             message=message,
             **self.thread.labels,
             timestamp=timestamp(),
@@ -113,17 +145,32 @@ class ModelConversation:
             **(tally.announce() if self.is_main else {}),
         )
         self._transcript.assistant(self.thread, message, own, extra)
+        if not is_waited_for:
+            self._tell_progress(message)
+
+    def _tell_progress(self, message: dict[str, Any]) -> None:
         for block in message["content"]:
-            if self._progress is not None and block["type"] == "tool_use":
-                self._progress.called(block["name"], block["input"])
+            if self.agent is not None and block["type"] == "tool_use":
+                self.agent.progress.called(block["name"], block["input"])
+
+    def _is_told(self, message: dict[str, Any]) -> bool:
+        if self.agent is None or self.agent.is_heard:
+            return True
+        return any(block["type"] == "tool_use" for block in message["content"])
 
     def write_user(self, content: Any, **extra: Any) -> None:
         """Write a line of the user's side: a tool's result, or a note of the CLI's."""
         message = {"role": "user", "content": content}
-        own = self._state.outlet.send(
+        own = self._send(
             "user", message=message, **self.thread.labels, timestamp=timestamp(), **extra
         )
         self._transcript.user(self.thread, message, own, extra)
+
+    def _send(self, type_: str, /, *, is_told: bool = True, **fields: Any) -> str:
+        """Write a line, unless it is not for the client; return its uuid."""
+        if is_told and not self._is_silent:
+            return self._state.outlet.send(type_, **fields)
+        return new_id()
 
 
 def _system_prompt(launch: LaunchFlags) -> str:

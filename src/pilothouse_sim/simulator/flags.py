@@ -50,6 +50,7 @@ class LaunchFlags(Struct, frozen=True, kw_only=True):
     fork_session: bool = False
     no_session_persistence: bool = False
     session_mirror: bool = False
+    forward_subagent_text: bool = False
     settings: str | None = None
     setting_sources: str | None = None
     mcp_config: list[str] = []

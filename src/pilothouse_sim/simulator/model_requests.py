@@ -33,10 +33,10 @@ class ModelRequests:
     def body(self, conversation: ModelConversation) -> dict[str, Any]:
         """The request as the Messages API would get it, as far as scenarios look at it."""
         return {
-            "model": self._state.request_model(),
+            "model": conversation.model,
             "system": conversation.system,
             "messages": as_sent(conversation.messages),
-            "tools": [{"name": name} for name in self._toolbox.names()],
+            "tools": [{"name": name} for name in conversation.offered(self._toolbox.names())],
             "max_tokens": 32000,
             "stream": True,
         }

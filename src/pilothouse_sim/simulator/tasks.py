@@ -9,18 +9,19 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field, to_builtins
 
 from pilothouse_sim.simulator.clock import now_ms
+from pilothouse_sim.simulator.tally import Tally
 from pilothouse_sim.simulator.tools.base import refused
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pilothouse_sim.simulator.outlet import Outlet
-    from pilothouse_sim.simulator.tally import Tally
     from pilothouse_sim.simulator.tools.command import ShellCommand
 
 __all__ = ["AgentNumbers", "Notice", "Progress", "SessionTasks", "Task"]
@@ -61,6 +62,8 @@ class Task:
         self.output: Path | None = None
         self.about: dict[str, Any] = {}
         """What only sub-agents say of themselves."""
+        self.is_background = True
+        """Whether it goes on beside the turns; a turn waits for one that does not."""
         self.work: asyncio.Task[None] | None = None
         self.status = "running"
 
@@ -110,8 +113,8 @@ class SessionTasks:
         return self._tasks.get(task_id) or self._finished.get(task_id)
 
     def running(self) -> list[Task]:
-        """The tasks at work."""
-        return list(self._tasks.values())
+        """The tasks at work beside the turns."""
+        return [task for task in self._tasks.values() if task.is_background]
 
     # Commands
 
@@ -173,30 +176,37 @@ class SessionTasks:
     def start(self, task: Task, **extra: Any) -> None:
         """List a task, and tell the client that it began."""
         self._tasks[task.id] = task
-        self.tell_list()
+        if task.is_background:
+            self.tell_list()
         self._outlet.system(
             "task_started",
             **task.ids,
             tool_use_id=task.tool_use_id,
             description=task.description,
             **task.about,
-            is_backgrounded=True,
+            is_backgrounded=task.is_background,
             task_type=task.kind,
             **extra,
         )
 
-    def end(self, task: Task, status: str, summary: str, **extra: Any) -> None:
-        """Tell the client and the model that a task is over."""
-        self._tell_end(task, status, summary, **extra)
-        self._notify(_notice(task, status, summary))
+    def end(
+        self, task: Task, status: str, summary: str, *, error: str | None = None, **extra: Any
+    ) -> None:
+        """Tell the client that a task is over, and the model if its turn did not wait for it."""
+        self._tell_end(task, status, summary, error=error, **extra)
+        if task.is_background:
+            self._notify(_notice(task, status, summary))
 
-    def _tell_end(self, task: Task, status: str, summary: str, **extra: Any) -> None:
+    def _tell_end(
+        self, task: Task, status: str, summary: str, *, error: str | None = None, **extra: Any
+    ) -> None:
         del self._tasks[task.id]
         self._finished[task.id] = task
         task.status = status
         outlet = self._outlet
         wire = "killed" if status == "stopped" else status
-        outlet.system("task_updated", **task.ids, patch={"status": wire, "end_time": now_ms()})
+        patch = {"status": wire, "end_time": now_ms(), **({"error": error} if error else {})}
+        outlet.system("task_updated", **task.ids, patch=patch)
         outlet.system(
             "task_notification",
             **task.ids,
@@ -206,27 +216,31 @@ class SessionTasks:
             summary=summary,
             **extra,
         )
-        self.tell_list()
+        if task.is_background:
+            self.tell_list()
 
     def tell_list(self) -> None:
         """Tell the client which tasks are at work."""
-        tasks = [task.listing() for task in self._tasks.values()]
+        tasks = [task.listing() for task in self.running()]
         self._outlet.system("background_tasks_changed", tasks=tasks)
 
 
 class Progress:
     """Tells the client how a sub-agent gets on."""
 
-    def __init__(self, outlet: Outlet, task: Task, tally: Tally) -> None:
+    def __init__(self, outlet: Outlet, task: Task) -> None:
         self._outlet = outlet
         self._task = task
-        self._tally = tally
-        self._tool_uses = 0
+        self.tally = Tally()
+        """The books of the agent's conversation."""
+        self.called_tools: list[str] = []
+        self.used: list[str] = []
+        """The tools it has called, those left out that it does not have; each once."""
         self._began = time.monotonic()
 
     def called(self, name: str, arguments: dict[str, Any]) -> None:
         """Tell of a tool the agent calls."""
-        self._tool_uses += 1
+        self.called_tools.append(name)
         self._outlet.system(
             "task_progress",
             **self._task.ids,
@@ -237,20 +251,29 @@ class Progress:
             last_tool_name=name,
         )
 
+    def uses(self, name: str) -> None:
+        """Note that the agent has the tool that it calls."""
+        if name not in self.used:
+            self.used.append(name)
+
     def usage(self) -> dict[str, int]:
         """What the agent has used so far: its context, its calls, its time."""
-        last = self._tally.last_usage
+        last = self.tally.last_usage
         return {
             "total_tokens": sum(last.values()),
-            "tool_uses": self._tool_uses,
+            "tool_uses": len(self.called_tools),
             "duration_ms": int((time.monotonic() - self._began) * 1000),
         }
 
 
 def _activity(name: str, arguments: dict[str, Any]) -> str:
-    if name == "Bash":
-        return f"Running {arguments.get('description') or arguments.get('command', '')}"
-    return name
+    match name:
+        case "Bash":
+            return f"Running {arguments.get('description') or arguments.get('command', '')}"
+        case "Read":
+            return f"Reading {PurePath(arguments.get('file_path', '')).name}"
+        case _:
+            return name
 
 
 def _notice(task: Task, status: str, summary: str) -> Notice:

@@ -11,6 +11,7 @@ from msgspec import UNSET, Struct
 from pilothouse_sim.simulator.tally import TurnEnding
 from pilothouse_sim.simulator.tool_calls import CallBatch, CalledTool, CallRefusal, Deferred, Permit
 from pilothouse_sim.simulator.tools.base import ToolFailure, ToolOutcome
+from pilothouse_sim.simulator.tools.registry import absent
 
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.conversation import ModelConversation
@@ -30,8 +31,13 @@ STOCK_REJECTION = (
 )
 
 
+NOT_HERE = "{name} is not among the tools available here. Continue with the tools you have."
+
 _LOOKING_FIRST = frozenset({"Edit", "NotebookEdit", "Write"})
 """Tools that look at their file before anybody is asked: by then the reply has ended."""
+
+_AT_ONCE = frozenset({"Agent", "Task"})
+"""Tools that begin before anything more of the reply is passed on."""
 
 
 class ToolParts(Struct, frozen=True, kw_only=True):
@@ -97,8 +103,9 @@ class ToolUses:
         return ending
 
     async def _take(self, call: CalledTool, before: list[asyncio.Task[None]]) -> None:
-        # The reply goes on meanwhile: a question comes a line after the call it is about.
-        await asyncio.sleep(0)
+        if call.name not in _AT_ONCE:
+            # The reply goes on meanwhile: a question comes a line after the call it is about.
+            await asyncio.sleep(0)
         if before:
             await asyncio.wait(before)
         if call.name in _LOOKING_FIRST:
@@ -116,7 +123,7 @@ class ToolUses:
         permitted: Permit | None = None
         began = time.monotonic()
         try:
-            arguments = self._parts.toolbox.check(call)
+            arguments = self._check(call)
             permitted = await self._parts.permissions.permit(self.batch, call, arguments)
             began = time.monotonic()
             outcome = await self._run(call, permitted)
@@ -139,6 +146,15 @@ class ToolUses:
             self._refuse(call, refusal)
         else:
             self._succeed(call, outcome, permitted)
+
+    def _check(self, call: CalledTool) -> dict[str, Any]:
+        """The call's arguments; a sub-agent may lack tools that the session has."""
+        agent = self._conversation.agent
+        if agent is not None:
+            if not agent.kind.may_use(call.name):
+                raise absent(call.name, NOT_HERE.format(name=call.name))
+            agent.progress.uses(call.name)
+        return self._parts.toolbox.check(call)
 
     async def _run(self, call: CalledTool, permitted: Permit) -> ToolOutcome:
         began = time.monotonic()

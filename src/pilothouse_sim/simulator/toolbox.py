@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 __all__ = ["Toolbox"]
 
 
-OwnTool = Callable[["CalledTool", dict[str, Any]], Awaitable[ToolOutcome]]
+OwnTool = Callable[["Tally", "CalledTool", dict[str, Any]], Awaitable[ToolOutcome]]
 
 
 class Toolbox:
@@ -114,7 +114,7 @@ class Toolbox:
         if call.name == "StructuredOutput":
             return self._structure.take(tally, arguments)
         if call.name in self._own:
-            return await self._own[call.name](call, arguments)
+            return await self._own[call.name](tally, call, arguments)
         outcome = await registry.find(call.name).run(arguments, state.place)
         if isinstance(outcome.result, dict):
             state.ledger.count_lines(cast("dict[str, Any]", outcome.result))

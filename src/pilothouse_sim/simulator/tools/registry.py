@@ -22,6 +22,7 @@ __all__ = [
     "LISTED",
     "TOOLS",
     "BuiltinTool",
+    "absent",
     "asked",
     "check",
     "find",
@@ -324,10 +325,11 @@ def find(name: str) -> BuiltinTool:
     tool = TOOLS.get(_ALIASES.get(name, name))
     if tool is not None:
         return tool
-    raise _absent(name, _reason(name))
+    raise absent(name, _reason(name))
 
 
-def _absent(name: str, reason: str | None) -> ToolFailure:
+def absent(name: str, reason: str | None) -> ToolFailure:
+    """The failure of a call of a tool that there is not."""
     words = f"No such tool available: {name}" + (f". {reason}" if reason else "")
     return ToolFailure(f"<tool_use_error>Error: {words}</tool_use_error>", result=f"Error: {words}")
 
@@ -352,7 +354,7 @@ def validate(
     tool = find(name)
     listed = "Task" if tool.name == "Agent" else tool.name
     if names is not None and listed not in names:
-        raise _absent(name, f"{name} is disabled for this session, in subagents as well as here.")
+        raise absent(name, f"{name} is disabled for this session, in subagents as well as here.")
     return tool.validate(arguments)
 
 
