@@ -306,12 +306,21 @@ class ModelRequest(msgspec.Struct, frozen=True, kw_only=True):
         return "create a detailed summary of" in self.last
 
     @property
+    def is_naming(self) -> bool:
+        """Whether the CLI asks for the title of a session and nothing else."""
+        wanted: Any = self.body.get("output_config")
+        for name in ("format", "schema", "properties"):
+            wanted = cast("dict[str, Any]", wanted).get(name) if isinstance(wanted, dict) else None
+        return not self.tools and isinstance(wanted, dict) and wanted.keys() == {"title"}
+
+    @property
     def is_aside(self) -> bool:
         """Whether the CLI asks for its own purposes: a probe, a title, a classification.
 
         A conversation on a small model without any tool looks the same; give it a branch.
         """
-        return self.max_tokens == 1 or (not self.tools and "haiku" in self.model)
+        is_small = not self.tools and "haiku" in self.model
+        return self.max_tokens == 1 or is_small or self.is_naming
 
 
 class Script:

@@ -332,6 +332,7 @@ async def rewound(cli: Cli) -> None:
 async def titled(cli: Cli) -> None:
     """Lets the model make titles and answer beside the conversation."""
     await cli.control("initialize")
+    await cli.control("generate_session_title", description="the sails")
     await cli.control("generate_session_title", description="the sail is torn")
     cli.prompt("Say hello.")
     await cli.settle()
@@ -532,7 +533,8 @@ SCENES = {
         files=True,
     ),
     "controls_titles": Scene(
-        script(reply('{"title": "Mend it"}'), HELLO, reply("plain"), reply("Because."), HELLO),
+        # Titles take no reply of the script.
+        script(HELLO, reply("Because."), HELLO),
         titled,
         covers="C15",
     ),

@@ -235,13 +235,22 @@ async def test_a_title_is_announced_before_the_answer(bench: Benches) -> None:
 
 
 async def test_the_model_answers_beside_the_conversation(bench: Benches) -> None:
-    it = bench(replies=("Because.", '{"title": "Mend it"}'))
+    it = bench(replies=("Because.",))
     answer = await it.ask("side_question", question="Why?")
     assert answer == success(response="Because.", synthetic=False)
     assert it.others()[0]["subtype"] == "control_request_progress"
-    assert await it.ask("generate_session_title", description="x") == success(title="Mend it")
+    answer = await it.ask("generate_session_title", description="the sail is torn")
+    assert answer == success(title="Scripted session")
     assert it.session.state.ledger.cost == pytest.approx(0.001)
     assert it.session.main.messages == []
+
+
+async def test_a_title_takes_no_reply_of_the_script_and_few_words_get_none(bench: Benches) -> None:
+    it = bench(replies=("Because.",))
+    assert await it.ask("generate_session_title", description="the sails") == success(title=None)
+    await it.ask("generate_session_title", description="the sail is torn")
+    answer = await it.ask("side_question", question="Why?")
+    assert answer == success(response="Because.", synthetic=False)
 
 
 async def test_files_are_suggested_once_they_are_indexed(bench: Benches) -> None:

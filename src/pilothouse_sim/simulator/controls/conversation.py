@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ANSWERS"]
 
+_WORTH_A_TITLE: Final = 10
+"""Characters below which nobody is asked for a title."""
 _PROMPT: Final = "\u276f"
 _BUSY: Final = (
     "A turn is in progress — the working directory can only change while the session is idle."
@@ -52,9 +54,9 @@ def rename_session(session: SimulatedSession, asked: ControlAsk) -> None:
 async def generate_session_title(session: SimulatedSession, asked: ControlAsk) -> dict[str, Any]:
     """Let the model make a title."""
     description = required(asked, "description", "generate_session_title")
-    if not description:
+    if len(description) < _WORTH_A_TITLE:
         return {"title": None}
-    words = await session.requests.ask_aside(_aside(session, f"Name this session: {description}"))
+    words = await session.requests.ask_aside(_naming(session, f"Name this session: {description}"))
     title = read_object(words or "").get("title")
     return {"title": title if isinstance(title, str) else None}
 
@@ -71,9 +73,14 @@ async def side_question(session: SimulatedSession, asked: ControlAsk) -> dict[st
     return {"response": await session.requests.ask_aside(body), "synthetic": False}
 
 
-def _aside(session: SimulatedSession, words: str) -> dict[str, Any]:
-    said = {"role": "user", "content": words}
-    return {"model": session.state.model_name, "messages": [said], "max_tokens": 128_000}
+def _naming(session: SimulatedSession, words: str) -> dict[str, Any]:
+    schema = {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}
+    return {
+        "model": session.state.model_name,
+        "messages": [{"role": "user", "content": words}],
+        "max_tokens": 128_000,
+        "output_config": {"format": {"type": "json_schema", "schema": schema}},
+    }
 
 
 # The text
