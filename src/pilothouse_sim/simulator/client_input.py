@@ -46,6 +46,10 @@ class ClientInput:
         self._answering: set[asyncio.Task[None]] = set()
         self._waiting: deque[Event] = deque()
         self._is_answering = False
+        self._beginning: asyncio.Task[None] | None = None
+        """The answer to `initialize`, as long as it is not written."""
+        self._held: list[Event] = []
+        """What came behind it."""
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
     def data_received(self, data: bytes) -> None:
@@ -66,6 +70,9 @@ class ClientInput:
         self._is_answering = False
         while self._waiting and not self.failed.done():
             event = self._waiting.popleft()
+            if self._beginning is not None and not isinstance(event, ResponseReceived):
+                self._hold(event)
+                continue
             try:
                 self._take(event)
             except BadInput as error:
@@ -74,6 +81,18 @@ class ClientInput:
                 self._is_answering = True
                 asyncio.get_running_loop().call_soon(self._go_on)
                 return
+
+    def _hold(self, event: Event) -> None:
+        """Put off what came behind `initialize`; answers pass, for it may wait for them."""
+        self._held.append(event)
+        if isinstance(event, StreamEnded):
+            self._outlet.client_gone()
+
+    def _begun(self, _: asyncio.Task[None]) -> None:
+        self._beginning = None
+        self._waiting.extendleft(reversed(self._held))
+        self._held.clear()
+        self._go_on()
 
     def _take(self, event: Event) -> None:
         match event:
@@ -109,10 +128,13 @@ class ClientInput:
         body = members(event.message.raw).get("request")
         if body is None:
             raise BadInput("Error: Missing request on control_request")
-        answering = controls.answer(self._session, event.request_id, as_object(body))
-        task = asyncio.create_task(answering)
+        request = as_object(body)
+        task = asyncio.create_task(controls.answer(self._session, event.request_id, request))
         self._answering.add(task)
         task.add_done_callback(self._answering.discard)
+        if request.get("subtype") == "initialize":
+            self._beginning = task
+            task.add_done_callback(self._begun)
 
 
 def _refuse(line: bytes) -> None:
@@ -145,6 +167,8 @@ def _read_prompt(message: UserMessage) -> ClientPrompt:
         content=said.get("content") or "(no content)",
         uuid=body.get("uuid"),
         is_question=body.get("shouldQuery") is not False,
+        # Of where a prompt comes from, only this is taken from a client's word.
+        is_human=as_object(body.get("origin")).get("kind") == "human",
     )
 
 

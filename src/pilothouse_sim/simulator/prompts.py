@@ -18,6 +18,8 @@ class ClientPrompt(Struct, frozen=True, kw_only=True):
     uuid: str | None = None
     is_question: bool = True
     """Whether the model shall answer; if not, it is only told, with the next prompt."""
+    is_human: bool = False
+    """Whether the client says that a person wrote it."""
     expansion: str | None = None
     """What a command of the user's own stands for; only the model reads it."""
     spare: str = field(default_factory=new_id)
@@ -26,6 +28,11 @@ class ClientPrompt(Struct, frozen=True, kw_only=True):
     def own_id(self) -> str:
         """Its id in the transcript and in what is repeated: one is made up where none was given."""
         return self.uuid or self.spare
+
+    @property
+    def origin(self) -> dict[str, Any] | None:
+        """Where it comes from, if the client has said so."""
+        return {"kind": "human"} if self.is_human else None
 
     @property
     def told(self) -> str | list[dict[str, Any]]:

@@ -145,16 +145,17 @@ class TranscriptFile:
             return own
         self.turns += 1
         source = "system" if origin else "sdk"
+        origin = origin or prompt.origin
         fields: Line = {
             "permissionMode": self._state.permissions.mode,
             "promptSource": source,
-            "turnOrigin": source,
+            "turnOrigin": "human" if prompt.is_human else source,
             "turnPosition": {"promptIndex": 0, "turnIndex": self.turns},
             **({"mergedSendUuids": merged} if merged else {}),
             **({"turnAttributionKey": own} if prompt.uuid else {}),
             **({"origin": origin} if origin else {}),
         }
-        if origin is None:
+        if source == "sdk":
             self.last_prompt = prompt.text
         self._said(message, own, fields)
         if prompt.expansion is not None:

@@ -92,7 +92,7 @@ class Turns:
     async def _turn(
         self, prompt: ClientPrompt, uuids: list[str], origin: dict[str, Any] | None = None
     ) -> None:
-        tally = Tally(list(uuids), origin, lead=prompt.uuid)
+        tally = Tally(list(uuids), origin or prompt.origin, lead=prompt.uuid)
         self._state.prompt_id = new_id()
         self._state.permissions.unchecked = 0
         for uuid in uuids:

@@ -151,3 +151,24 @@ async def test_a_request_that_is_no_object_is_refused(
         client.send({"type": "control_request", "request_id": "odd", "request": body})
         refused = await client.until(lambda line: line["type"] == "control_response")
     assert refused["response"]["error"] == "Unsupported control request subtype: undefined"
+
+
+async def test_a_prompt_in_the_same_write_as_initialize_waits_for_its_answer(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mate = {"description": "d", "prompt": "p"}
+    request = {"subtype": "initialize", "agents": {"mate": mate}}
+    first = {"type": "control_request", "request_id": "first", "request": request}
+    async with sim_client(tmp_path, monkeypatch, reply("Hi.")) as client:
+        client.send_all(first, {"type": "user", "message": {"role": "user", "content": "Hello."}})
+        await client.until(lambda line: line["type"] == "result")
+    assert client.kinds()[:2] == ["control_response", "system/init"]
+    assert "mate" in client.lines[1]["agents"]
+
+
+async def test_a_result_says_that_a_person_wrote_the_prompt_if_the_client_did(home: Home) -> None:
+    async with home.run() as client:
+        for origin in ({"kind": "human"}, {"kind": "bogus"}, "human"):
+            await client.ask("Hello.", origin=origin)
+    results = [line for line in client.lines if line["type"] == "result"]
+    assert [result.get("origin") for result in results] == [{"kind": "human"}, None, None]

@@ -87,6 +87,13 @@ class SimClient:
         assert self._listener is not None
         self._listener.data_received(json.dumps(message).encode() + b"\n")
 
+    def send_all(self, *messages: Message) -> None:
+        """Writes several lines in one piece."""
+        assert self._listener is not None
+        self._listener.data_received(
+            b"".join(json.dumps(each).encode() + b"\n" for each in messages)
+        )
+
     async def until(self, wanted: Callable[[Message], bool]) -> Message:
         """The first line that is wanted, now or later."""
         async with asyncio.timeout(DEADLINE), self._changed:
@@ -109,10 +116,10 @@ class SimClient:
         )
         return found["response"]
 
-    async def ask(self, words: str) -> Message:
+    async def ask(self, words: str, **extra: Any) -> Message:
         """Sends a prompt and returns the result of its turn."""
         before = sum(line["type"] == "result" for line in self.lines)
-        self.send({"type": "user", "message": {"role": "user", "content": words}})
+        self.send({"type": "user", "message": {"role": "user", "content": words}, **extra})
         await self.until(lambda _: sum(line["type"] == "result" for line in self.lines) > before)
         return [line for line in self.lines if line["type"] == "result"][-1]
 
