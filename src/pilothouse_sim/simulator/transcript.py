@@ -13,6 +13,7 @@ and the attachments that repeat the system prompt.
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -28,6 +29,9 @@ from pilothouse_sim.simulator.outlet import new_id
 if TYPE_CHECKING:
     from pilothouse_sim.simulator.prompts import ClientPrompt
     from pilothouse_sim.simulator.state import SessionState
+
+MIRROR_DELAY: Final = 0.1
+"""Seconds after which a client with a copy has what was written."""
 
 __all__ = ["MAIN", "Chain", "Line", "Thread", "TranscriptFile"]
 
@@ -91,6 +95,7 @@ class TranscriptFile:
         self.turns = 0
         self._has_written = False
         self._unmirrored: dict[Path, list[Line]] = {}
+        self._mirroring: asyncio.TimerHandle | None = None
 
     # Where things stand
 
@@ -140,8 +145,8 @@ class TranscriptFile:
         own = prompt.own_id
         message = {"role": "user", "content": prompt.content}
         if not thread.is_main:
-            self._link(thread, "user", message=message, uuid=own, promptId=self._state.prompt_id)
             self._describe(thread)
+            self._link(thread, "user", message=message, uuid=own, promptId=self._state.prompt_id)
             return own
         self.turns += 1
         source = "system" if origin else "sdk"
@@ -173,8 +178,10 @@ class TranscriptFile:
             "toolUseId": thread.labels.get("parent_tool_use_id"),
             "spawnDepth": 1,
         }
-        path = self._agent_path(thread.agent).with_suffix(".meta.json")
-        path.write_bytes(msgspec.json.encode(about))
+        path = self._agent_path(thread.agent)
+        make_private(path.parent)
+        path.with_suffix(".meta.json").write_bytes(msgspec.json.encode(about))
+        self._note_written(path, [{"type": "agent_metadata", **about}])
 
     def joined(self, prompt: ClientPrompt) -> None:
         """Keep a prompt that joined a running turn."""
@@ -330,14 +337,21 @@ class TranscriptFile:
         with target.open("ab") as file:
             file.write(b"".join(encode_json(each) + b"\n" for each in lines))
         self._has_written = True
-        if self._state.launch.session_mirror:
-            self._unmirrored.setdefault(target, []).extend(lines)
+        self._note_written(target, lines)
+
+    def _note_written(self, path: Path, lines: list[Line]) -> None:
+        """Keep what a client with a copy is to get: soon, and before the result of a turn."""
+        if not self._state.launch.session_mirror:
+            return
+        self._unmirrored.setdefault(path, []).extend(lines)
+        if self._mirroring is None:
+            self._mirroring = asyncio.get_running_loop().call_later(MIRROR_DELAY, self.mirror)
 
     def mirror(self) -> None:
-        """Send the client what was written since the last time.
-
-        The real CLI does so every now and then; by the result of a turn the client has all of it.
-        """
+        """Send the client what was written since the last time."""
+        if self._mirroring is not None:
+            self._mirroring.cancel()
+            self._mirroring = None
         written, self._unmirrored = self._unmirrored, {}
         for path, lines in written.items():
             self._state.outlet.mirror(str(path), lines)

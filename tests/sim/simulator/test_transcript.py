@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse_sim.scenario import Branch, Scenario, When, reply, thinking, tool
+from pilothouse_sim.scenario import Branch, Scenario, When, gate, reply, thinking, tool
 from pilothouse_sim.simulator.facts import project_folder
 from tests.support.sim.home import FIRST, Home, script
 
@@ -183,6 +183,35 @@ async def test_what_is_written_is_mirrored_to_the_client_before_the_result(
     entries = [entry for line in mirrored for entry in line["entries"]]
     said = [entry["type"] for entry in entries if entry["type"] in ("user", "assistant")]
     assert said == ["user", "assistant", "assistant", "user", "assistant"]
+
+
+async def test_what_is_written_is_mirrored_while_the_turn_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = Home(tmp_path, monkeypatch, script(reply(gate("held"), "Done.")))
+    async with home.run(f"--session-id={FIRST}", "--session-mirror") as client:
+        client.send({"type": "user", "message": {"role": "user", "content": "Do it."}})
+        mirrored = await client.until(lambda line: line["type"] == "transcript_mirror")
+        assert "result" not in client.kinds()
+        (tmp_path / "held.open").touch()
+        await client.until(lambda line: line["type"] == "result")
+    assert [entry["type"] for entry in mirrored["entries"]][-1] == "user"
+
+
+async def test_a_mirrored_sub_agent_is_described_before_its_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = tool("Agent", description="Look", prompt="Child.", run_in_background=False)
+    child = Branch(when=When(prompt_contains="Child."), replies=(reply("Seen."),))
+    scenario = Scenario(replies=[reply(agent), reply("Over.")], branches=[child])
+    home = Home(tmp_path, monkeypatch, scenario)
+    async with home.run("--session-mirror") as client:
+        await client.ask("Send somebody.")
+        seen = list(client.lines)
+    told = [line for line in seen if "subagents" in line.get("filePath", "")]
+    entries = [entry for line in told for entry in line["entries"]]
+    assert [entry["type"] for entry in entries] == ["agent_metadata", "user", "assistant"]
+    assert entries[0]["toolUseId"] == "toolu_scripted_0001"
 
 
 async def test_nothing_is_mirrored_unless_it_is_asked_for(
