@@ -99,11 +99,13 @@ class Agents:
             **task.about,
             "task_description": task.description,
         }
+        asked = self._state.launch.forward_subagent_text
+        asked = asked or self._state.options.get("forwardSubagentText") is True
         part = AgentPart(
             kind=kind,
             progress=Progress(self._state.outlet, task),
             is_background=task.is_background,
-            is_heard=task.is_background or self._state.launch.forward_subagent_text,
+            is_heard=task.is_background or asked,
         )
         return ModelConversation(self._state, self._transcript, self._mcp, Thread(labels), part)
 

@@ -46,6 +46,7 @@ class LaunchFlags(Struct, frozen=True, kw_only=True):
     session_id: str | None = None
     resume: str | None = None
     resume_session_at: str | None = None
+    resume_drops_turn: str | None = None
     continue_: bool = False
     fork_session: bool = False
     no_session_persistence: bool = False

@@ -95,7 +95,9 @@ def find(launch: LaunchFlags, environment: Mapping[str, str]) -> PastSession | N
     folder = facts.project_folder(projects.parent, Path.cwd())
     _check(launch, folder)
     if launch.resume is not None:
-        past = _read_at(_resumed_path(launch.resume, projects, folder), launch.resume_session_at)
+        whole = read(_resumed_path(launch.resume, projects, folder))
+        past = _cut_at(whole, launch.resume_session_at)
+        _check_dropped(whole, past, launch)
     elif launch.continue_:
         newest = max(_transcripts(folder), key=lambda path: path.stat().st_mtime_ns, default=None)
         past = read(newest) if newest else None
@@ -120,6 +122,8 @@ def _check(launch: LaunchFlags, folder: Path) -> None:
     resumes = launch.resume is not None or launch.continue_
     if launch.resume_session_at is not None and launch.resume is None:
         raise BadFlag("Error: --resume-session-at requires --resume")
+    if launch.resume_drops_turn is not None and launch.resume_session_at is None:
+        raise BadFlag("Error: --resume-drops-turn requires --resume-session-at")
     own = launch.session_id
     if own is None:
         return
@@ -186,14 +190,43 @@ def read(path: Path) -> PastSession:
     )
 
 
-def _read_at(path: Path, at: str | None) -> PastSession:
-    past = read(path)
+def _cut_at(past: PastSession, at: str | None) -> PastSession:
     if at is None:
         return past
     found = [index for index, line in enumerate(past.chain) if line["uuid"] == at]
     if not found:
         raise NothingToResume(f"No message found with message.uuid of: {at}", past.session_id)
     return msgspec.structs.replace(past, chain=past.chain[: found[0] + 1])
+
+
+def _check_dropped(whole: PastSession, kept: PastSession, launch: LaunchFlags) -> None:
+    """Refuse to drop anything but the turn that the client has named."""
+    turn = launch.resume_drops_turn
+    complaint = _complaint(whole.chain[len(kept.chain) :], turn) if turn is not None else None
+    if complaint is not None:
+        raise NothingToResume(
+            f"Resume rejected by --resume-drops-turn: resuming at {kept.leaf} would discard "
+            f"entries not attributable to turn {turn}: {complaint}",
+            own_id(launch, whole),
+        )
+
+
+def _complaint(dropped: list[Line], turn: str) -> str | None:
+    """What is wrong with a turn that is to be dropped."""
+    if not _is_uuid(turn):
+        return f"declared turn id is not a UUID: {turn}"
+    if dropped and dropped[0]["uuid"] != turn:
+        first = f"first discarded entry {_entry(0, dropped[0])}"
+        return f"range does not start with the declared turn prompt; {first}"
+    for number, line in enumerate(dropped[1:], start=1):
+        if "promptSource" in line:
+            other = f"entry {_entry(number, line)}"
+            return f"range contains a user entry not attributable to the declared turn; {other}"
+    return None
+
+
+def _entry(number: int, line: Line) -> str:
+    return f"{number} [type={line['type']}, uuid={line['uuid']}]"
 
 
 def _decoded(raw: bytes) -> Line | None:

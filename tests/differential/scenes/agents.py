@@ -150,6 +150,10 @@ SCENES = {
         initialized("Have somebody look out.", agents={"mate": MATE}),
         (FORWARD,),
     ),
+    "agent_heard_by_request": Scene(
+        mate(reply("All quiet."), run_in_background=False),
+        initialized("Look out.", agents={"mate": MATE}, forwardSubagentText=True),
+    ),
     "agent_of_ones_own_in_background": Scene(
         mate(reply(gate("start"), "All quiet.")),
         mate_in_background,

@@ -38,6 +38,30 @@ async def resume_at(house: Performance) -> None:
         await cli.exited()
 
 
+async def resume_drops(house: Performance) -> None:
+    """Resumes a session of three turns, and says in several ways which turn goes."""
+    async with house.run(f"--session-id={FIRST}") as cli:
+        said: list[str] = []
+        for words in ("Hello.", "Still there?", "Still?"):
+            cli.prompt(words)
+            said.append((await cli.until(lambda line: line["type"] == "assistant"))["uuid"])
+            await cli.settle()
+    one, two = (
+        (f"--resume={FIRST}", "--fork-session", f"--resume-session-at={own}") for own in said[:2]
+    )
+    for refused in (
+        (*two, f"--resume-drops-turn={NOBODY}"),
+        (*two, "--resume-drops-turn=nonsense"),
+        (*one, f"--resume-drops-turn={own_uuid(2)}"),
+        (f"--resume={FIRST}", f"--resume-drops-turn={own_uuid(2)}"),
+        (f"--resume-drops-turn={own_uuid(2)}",),
+    ):
+        async with house.run(*refused) as cli:
+            await cli.exited()
+    async with house.run(*two, f"--resume-drops-turn={own_uuid(3)}") as cli:
+        await turns("Where were we?")(cli)
+
+
 async def id_in_use(house: Performance) -> None:
     """Starts a session under the id of another."""
     async with house.run(f"--session-id={FIRST}") as cli:
@@ -325,6 +349,9 @@ SCENES = {
     ),
     "resume_continue": two_parts(TALK, "--continue", covers="F4"),
     "resume_at": Scene(TALK, perform=resume_at, stderr=True, covers="F4"),
+    "resume_drops": Scene(
+        script(*(reply("Aye.") for _ in range(4))), perform=resume_drops, stderr=True
+    ),
     "resume_unknown": Scene(
         TALK, ends_by_itself, (f"--resume={NOBODY}",), stderr=True, covers="F4 D9"
     ),

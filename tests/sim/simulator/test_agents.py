@@ -109,12 +109,24 @@ async def test_a_turn_waits_for_an_agent_in_the_foreground_and_reads_its_report(
     assert report["content"][-1] == {"type": "text", "text": "All quiet."}
 
 
-@pytest.mark.parametrize(("flags", "heard"), [((), 0), (("--forward-subagent-text",), 1)])
+@pytest.mark.parametrize(
+    ("flags", "options", "heard"),
+    [
+        ((), {}, 0),
+        (("--forward-subagent-text",), {}, 1),
+        ((), {"forwardSubagentText": True}, 1),
+    ],
+)
 async def test_the_words_of_an_agent_in_the_foreground_are_passed_on_when_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: tuple[str, ...], heard: int
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    flags: tuple[str, ...],
+    options: dict[str, Any],
+    heard: int,
 ) -> None:
     home = Home(tmp_path, monkeypatch, sends(reply("All quiet.")))
     async with home.run(*flags) as client:
+        await client.control("initialize", **options)
         await client.ask("Have somebody look out.")
     assert len(of_agent(client.lines, "assistant")) == heard
 

@@ -169,7 +169,6 @@ SELDOM_WITH_VALUE = [
     "prefill",
     "deep-link-repo",
     "deep-link-last-fetch",
-    "resume-drops-turn",
     "rewind-files",
     "fast-mode",
     "workload",

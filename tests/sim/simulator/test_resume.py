@@ -100,6 +100,30 @@ async def test_a_conversation_can_go_on_from_an_earlier_message(
     ]
 
 
+@pytest.mark.parametrize(
+    ("at", "turn", "complaint"),
+    [
+        (1, 2, None),
+        (1, 1, "does not start with the declared turn prompt"),
+        (0, 1, "a user entry not attributable to the declared turn"),
+    ],
+)
+async def test_no_turn_is_dropped_but_the_one_that_the_client_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int, turn: int, complaint: str | None
+) -> None:
+    home = Home(tmp_path, monkeypatch, TALK)
+    await begun(home, "First.", "Second.", "Third.")
+    kept = home.lines(FIRST, "assistant")[at]["uuid"]
+    dropped = home.lines(FIRST, "user")[turn]["uuid"]
+    flags = (f"--resume={FIRST}", "--fork-session", f"--resume-session-at={kept}")
+    async with home.run(*flags, f"--resume-drops-turn={dropped}") as client:
+        if complaint is None:
+            await client.ask("Go on.")
+        result = await client.until(lambda line: line["type"] == "result")
+    assert complaint is None or complaint in result["errors"][0]
+    assert home.code == (0 if complaint is None else 1)
+
+
 async def test_a_compacted_conversation_goes_on_from_its_summary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -157,6 +181,7 @@ async def test_what_cannot_be_resumed_is_said_in_a_result(
         (("--session-id=abc",), "Error: Invalid session ID. Must be a valid UUID."),
         ((f"--resume={FIRST}", f"--session-id={SECOND}"), "Error: --session-id can only be"),
         ((f"--resume-session-at={FIRST}",), "Error: --resume-session-at requires --resume"),
+        ((f"--resume-drops-turn={FIRST}",), "Error: --resume-drops-turn requires"),
     ],
 )
 async def test_flags_that_do_not_go_together_are_refused(
