@@ -151,6 +151,10 @@ class ReplyWriter:
                 self._open["signature"] = delta["signature"]
             case "input_json_delta":
                 self._json += delta["partial_json"]
+            case "citations_delta":
+                # The list of the block's first event is shared with the event.
+                given: list[Any] = self._open.get("citations") or []
+                self._open["citations"] = [*given, delta["citation"]]
             case _:
                 pass
         self._stream(event)
@@ -201,8 +205,9 @@ class ReplyWriter:
     def _finish_block(self) -> Block:
         block, self._open = self._open, None
         assert block is not None
-        if block["type"] == "tool_use":
+        if block["type"] in ("tool_use", "server_tool_use"):
             block["input"] = msgspec.json.decode(self._json or "{}")
+        if block["type"] == "tool_use":
             self._amend_call(block)
         return block
 

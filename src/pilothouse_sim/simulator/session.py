@@ -28,6 +28,7 @@ from pilothouse_sim.simulator.state import SessionState
 from pilothouse_sim.simulator.structured import Structure
 from pilothouse_sim.simulator.tasks import SessionTasks
 from pilothouse_sim.simulator.tool_permissions import ToolPermissions
+from pilothouse_sim.simulator.tool_search import ToolSearch
 from pilothouse_sim.simulator.tool_use import ToolParts
 from pilothouse_sim.simulator.toolbox import Toolbox
 from pilothouse_sim.simulator.transcript import MAIN, TranscriptFile
@@ -84,6 +85,7 @@ class SimulatedSession:
         agents = Agents(state, self.transcript, self.mcp, self.tasks, self.requests, parts)
         for name in ("Agent", "Task"):
             self.toolbox.register(name, agents.launch)
+        self.toolbox.register("ToolSearch", ToolSearch(self.toolbox).run)
         state.place.adopt = self.tasks.adopt
         state.place.stop_task = self.tasks.stop_for_model
         state.place.touched = self.checkpoints.touched

@@ -95,7 +95,20 @@ RULE = {
 }
 EDITS = {"type": "setMode", "mode": "acceptEdits", "destination": "session"}
 
+
+def allow_there(request: Message) -> Message:
+    """Lets a tool run, and adds the folder that it works in."""
+    added = {"type": "addDirectories", "directories": ["/usr/share"], "destination": "session"}
+    return {**allow(request), "updatedPermissions": [added]}
+
+
 SCENES = {
+    "directories": Scene(
+        script(reply(bash("touch made")), reply("Made."), reply("Aye.")),
+        turns("Make it.", "And?"),
+        (settings(permissions={"additionalDirectories": ["/usr/lib"]}), "--add-dir=/usr/bin"),
+        {"can_use_tool": allow_there},
+    ),
     "permission_allow": Scene(
         MAKES,
         turns("Make a file."),

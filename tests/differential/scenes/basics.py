@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from pilothouse_sim.scenario import gate, reply, text, thinking, tool
+from pilothouse_sim.scenario import Raw, gate, reply, text, thinking, tool
 from tests.differential.driver import Cli, Scene, own_uuid
 from tests.differential.host import (
     PARTIAL,
@@ -102,7 +103,69 @@ async def not_a_question(cli: Cli) -> None:
     await turns("How is the weather?")(cli)
 
 
+def raw(kind: str, index: int | None = None, **members: Any) -> Raw:
+    """One event of the model's stream."""
+    numbered = {} if index is None else {"index": index}
+    return Raw({"type": kind, **numbered, **members})
+
+
+SEARCHED = (
+    raw(
+        "content_block_start",
+        0,
+        content_block={
+            "type": "server_tool_use",
+            "id": "srvtoolu_1",
+            "name": "web_search",
+            "input": {},
+        },
+    ),
+    raw(
+        "content_block_delta",
+        0,
+        delta={"type": "input_json_delta", "partial_json": '{"query":"tides"}'},
+    ),
+    raw("content_block_stop", 0),
+    raw(
+        "content_block_start",
+        1,
+        content_block={
+            "type": "web_search_tool_result",
+            "tool_use_id": "srvtoolu_1",
+            "content": [
+                {
+                    "type": "web_search_result",
+                    "title": "Tides",
+                    "url": "https://tides.test/",
+                    "encrypted_content": "eA==",
+                    "page_age": None,
+                }
+            ],
+        },
+    ),
+    raw("content_block_stop", 1),
+    raw("content_block_start", 2, content_block={"type": "text", "text": "", "citations": []}),
+    raw("content_block_delta", 2, delta={"type": "text_delta", "text": "High at noon."}),
+    raw(
+        "content_block_delta",
+        2,
+        delta={
+            "type": "citations_delta",
+            "citation": {
+                "type": "web_search_result_location",
+                "cited_text": "noon",
+                "url": "https://tides.test/",
+                "title": "Tides",
+                "encrypted_index": "eA==",
+            },
+        },
+    ),
+    raw("content_block_stop", 2),
+)
+
 SCENES = {
+    "server_tool": Scene(script(reply(*SEARCHED), reply("Aye.")), turns("Tides?", "Sure?")),
+    "server_tool_partial": Scene(script(reply(*SEARCHED)), turns("Tides?"), (PARTIAL,)),
     "plain_turn": Scene(
         script(reply(thinking("A greeting is due.", chunk=8), text("Hello there.", chunk=5))),
         initialized("Say hello.", hooks=None),

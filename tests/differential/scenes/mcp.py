@@ -378,7 +378,45 @@ async def dies(cli: Cli) -> None:
     await cli.exited()
 
 
+def output_replaced(request: Message) -> Message:
+    """Puts something else in place of what a tool of the server gave."""
+    own = request["input"]
+    given = {"text": "Other.", "structured": [{"type": "text", "text": "Blocks."}]}
+    wanted = given.get(own["tool_input"].get("want", ""))
+    if wanted is None:
+        return {}
+    name = own["hook_event_name"]
+    return {"hookSpecificOutput": {"hookEventName": name, "updatedMCPToolOutput": wanted}}
+
+
 SCENES = {
+    "mcp_output_replaced": Scene(
+        script(
+            reply(calc("look_up", want="text")),
+            reply(calc("look_up", want="structured")),
+            reply(calc("look_up", want="nothing")),
+            reply("Done."),
+        ),
+        met("Try all.", sdkMcpServers=["calc"], hooks=events("PostToolUse")),
+        answers={
+            "can_use_tool": allow,
+            "mcp_message": serve,
+            "hook_callback": output_replaced,
+        },
+    ),
+    "tool_search": Scene(
+        script(
+            reply(tool("ToolSearch", query="select:mcp__calc__add", max_results=3)),
+            reply(calc("add", a=2, b=3)),
+            reply(tool("ToolSearch", query="select:mcp__calc__add,WebFetch,Nothing")),
+            reply(tool("ToolSearch", query="wipe")),
+            reply(tool("ToolSearch", query="zeppelin")),
+            reply("Done."),
+        ),
+        met("Try all.", sdkMcpServers=["calc"]),
+        answers={"can_use_tool": allow, "mcp_message": serve},
+        env={"ENABLE_TOOL_SEARCH": "true"},
+    ),
     "mcp_calc": Scene(
         script(reply("Adding.", calc("add", a=2, b=3)), reply("Five.")),
         met("Add two and three.", sdkMcpServers=["calc"]),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pilothouse_sim.simulator.hooks.verdicts import Hooked, contexts, replaced, spoken
 from pilothouse_sim.simulator.outlet import new_id
@@ -121,7 +121,7 @@ class ToolHooks:
         told = {
             "tool_name": call.name,
             "tool_input": arguments,
-            "tool_response": outcome.result,
+            "tool_response": _response(outcome.result),
             **self._about(call, arguments),
             "duration_ms": spent_ms,
         }
@@ -191,3 +191,9 @@ class ToolHooks:
             "tool_use_id": call.id,
             **({"mcp_server": server} if server else {}),
         }
+
+
+def _response(result: Any) -> Any:
+    """A tool's result as hooks are told it; what an MCP server structured is in its text."""
+    members = cast("dict[str, Any]", result) if isinstance(result, dict) else {}
+    return members["content"] if "structuredContent" in members else cast("Any", result)

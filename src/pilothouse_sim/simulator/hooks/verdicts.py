@@ -124,7 +124,12 @@ def replaced(name: str, outcome: ToolOutcome, fired: Fired) -> ToolOutcome:
         given = fired.last("updatedMCPToolOutput")
     if given is None:
         return outcome
-    return ToolOutcome(content=_rendered(given), result=given, is_error=outcome.is_error)
+    result = outcome.result
+    if isinstance(result, dict) and "structuredContent" in result:
+        given_result: Any = {**cast("dict[str, Any]", result), "content": given}
+    else:
+        given_result = given
+    return ToolOutcome(content=_rendered(given), result=given_result, is_error=outcome.is_error)
 
 
 def _rendered(given: Any) -> str | list[dict[str, Any]]:

@@ -263,6 +263,13 @@ _ALL = (
         schema={"task_id": _TEXT, "shell_id": _TEXT},
     ),
     BuiltinTool(
+        name="ToolSearch",
+        module="others",
+        runs="not_simulated",
+        parallel=True,
+        schema={"query": _NEEDED, "max_results": _NUMBER},
+    ),
+    BuiltinTool(
         name="WebFetch",
         module="others",
         runs="web_fetch",
