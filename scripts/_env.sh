@@ -147,6 +147,18 @@ fetch_inspector() {
   install_packages "the MCP Inspector" tests/clients/inspector .cache/inspector
 }
 
+# What the lines of the pages install, for tests that have no network to fetch it from.
+fetch_wheels() {
+  local wheels="$ROOT/.cache/wheels"
+  cmp -s requirements/install.txt "$wheels/stamp" && return 0
+  make_writable_places
+  echo "$SCRIPT: fetching requirements/install.txt into .cache/wheels" >&2
+  rm -rf "$wheels"
+  "$PY" -m pip download --require-hashes -r requirements/install.txt --dest "$wheels" >"$LOG" 2>&1 ||
+    fail "could not fetch requirements/install.txt (log in .cache/pip.log): check your network and run again"
+  cp requirements/install.txt "$wheels/stamp"
+}
+
 # What a lock file pins, into a folder of its own; the copy of that file says that all of it is there.
 install_packages() {
   local what="$1" from="$ROOT/$2" to="$ROOT/$3"

@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from tests.support.places import ROOT
 
@@ -16,9 +17,15 @@ PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted(DOCS.glob("*.md"))]
 
 
 FENCE = re.compile(
-    r"^(?:<!-- test: run(?: (?P<scene>\w+))?(?: prints (?P<prints>.+?))? -->\n(?P<runs>))?"
+    r"^(?:<!-- test: run(?: (?P<scene>\w+))?(?: prints (?P<prints>.+?))?"
+    r"(?: simulated (?P<simulated>.+?))? -->\n(?P<runs>))?"
     r"```python\n(?P<code>.*?)^```$",
     re.MULTILINE | re.DOTALL,
+)
+
+
+SHELL = re.compile(
+    r"^(?:<!-- test: (?P<how>\w+) -->\n)?```sh\n(?P<lines>.*?)^```$", re.MULTILINE | re.DOTALL
 )
 
 
@@ -39,6 +46,8 @@ class Example:
     runs: bool
     scene: str
     prints: str
+    simulated: str
+    """What it prints on the simulator."""
 
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
@@ -59,10 +68,36 @@ def examples() -> Iterator[Example]:
                 runs=found["runs"] is not None,
                 scene=found["scene"] or "text",
                 prints=found["prints"] or "",
+                simulated=found["simulated"] or found["prints"] or "",
             )
 
 
 EXAMPLES = list(examples())
+
+
+@dataclass(frozen=True)
+class ShellBlock:
+    """Lines of a page that are to be typed."""
+
+    path: Path
+    line: int
+    how: str
+    """What the page says of how they are tested."""
+    lines: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.path.name}:{self.line}"
+
+
+def shell_blocks(path: Path) -> Iterator[ShellBlock]:
+    text = path.read_text()
+    for found in SHELL.finditer(text):
+        yield ShellBlock(
+            path=path,
+            line=text.count("\n", 0, found.start("lines")) + 1,
+            how=found["how"] or "",
+            lines=tuple(found["lines"].splitlines()),
+        )
 
 
 def code_in(text: str) -> str:
