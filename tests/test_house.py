@@ -85,6 +85,9 @@ def test_after_the_start_script_there_are_the_commands_of_an_installation(tmp_pa
 
 def test_api_means_the_same_in_all_pages():
     pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    told = re.compile(r"(?m)^api=|^With `api` and `token` as ")
+    using = [page for page in pages if "$api" in page.read_text()]
+    assert not [page.name for page in using if not told.search(page.read_text())]
     given = {each for page in pages for each in re.findall(r"(?m)^api=(\S+)", page.read_text())}
     assert given == {"http://127.0.0.1:8137/api"}
     assert not [page.name for page in pages if "$api/api" in page.read_text()]
