@@ -206,6 +206,28 @@ def test_a_client_of_mcp_is_told_how_to_start_it(
     assert "Put this into" in shown.err
 
 
+def test_a_client_of_mcp_is_told_this_installation_and_not_another_on_the_path(
+    tmp_path: Path,
+) -> None:
+    other = tmp_path / "bin/pilothouse"
+    other.parent.mkdir()
+    other.write_text("#!/bin/sh\necho another\n")
+    other.chmod(0o755)
+    env = {"HOME": str(tmp_path), "PATH": f"{other.parent}:/usr/bin:/bin"}
+
+    def run(*command: str) -> str:
+        ran = subprocess.run(
+            command, env=env, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=True
+        )
+        return ran.stdout
+
+    ours = [sys.executable, "-m", "pilothouse"]
+    server = json.loads(run(*ours, "mcp", "--print-config", "claude-code"))["mcpServers"]
+    command = [server["pilothouse"]["command"], *server["pilothouse"]["args"]]
+    told = [each for each in command if each != "mcp"]
+    assert run(*told, "--version") == run(*ours, "--version")
+
+
 @pytest.mark.parametrize("more", [[], ["--print-config", "claude-code"]])
 def test_a_permission_tool_whose_questions_nobody_could_see_is_refused(
     more: list[str], capsys: pytest.CaptureFixture[str]

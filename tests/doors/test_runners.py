@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import pilothouse.doors.runners as module
+from pilothouse import __version__
 from pilothouse.doors import roster, runner_link
 from pilothouse.doors.roster import Entry, Roster
 from pilothouse.doors.runners import Runners
@@ -132,7 +133,7 @@ async def test_a_runner_is_told_the_name_its_token_has(runners: Runners) -> None
     token = runners.add("box")
     async with RunnerPeer(runners, token) as peer:
         peer.say(hello())
-        assert await peer.hear(Welcome) == Welcome("box")
+        assert await peer.hear(Welcome) == Welcome("box", __version__)
 
 
 async def test_a_runner_that_expects_another_name_is_sent_away(runners: Runners) -> None:

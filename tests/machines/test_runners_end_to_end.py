@@ -13,6 +13,7 @@ import pytest
 from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 
+from pilothouse import __version__
 from pilothouse.api.requests import Say
 from pilothouse.errors import InvalidOption, NotNow
 from pilothouse.relay.refusals import HEADER, Refusal
@@ -231,7 +232,7 @@ async def test_a_runner_can_neither_bring_nor_end_anothers_session(
     async with connect(f"{harbour.url}/runner", additional_headers=bearer) as it:
         claimed = RunTold(session_id, relay.run, os.getpid())
         await it.send(messages.encode(Hello(host="c", program="0", runs=(claimed,))))
-        assert messages.from_server(await it.recv()) == Welcome("c")
+        assert messages.from_server(await it.recv()) == Welcome("c", __version__)
         await it.send(messages.encode(RunGone(relay.run, "so I say")))
         found = await harbour.runner_is("c", "away", "connected")
         assert found.sessions == []

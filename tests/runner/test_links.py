@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from websockets.asyncio.server import ServerConnection, serve
 
+from pilothouse import __version__
 from pilothouse.doors.http_server import listen
 from pilothouse.relay.refusals import HEADER, Refusal
 from pilothouse.runner.control import FINAL
@@ -117,6 +120,71 @@ async def test_an_answer_that_names_a_refusal_for_good_ends_a_runner(
     async with server, runner(f"ws://127.0.0.1:{port_of(server)}", machine, "a-token") as running:
         assert await running.result() == 3
     assert FINAL[code] in running.said()
+
+
+async def test_tls_to_a_server_without_it_is_told_with_what_to_do(
+    tmp_path: Path, machine: RunnerHost
+) -> None:
+    async with runner_server(tmp_path) as server:
+        token = server.runners.add("box")
+        async with runner(f"wss://127.0.0.1:{server.port}", machine, token) as running:
+            await _says(running.log, "if the server has no certificate, use ws://; trying again")
+            await running.end()
+
+
+async def test_where_nobody_listens_it_says_what_to_start_and_goes_on_trying(
+    tmp_path: Path, machine: RunnerHost
+) -> None:
+    async with runner_server(tmp_path) as server:
+        token = server.runners.add("box")
+        await server.close()
+        async with runner(server.url, machine, token) as running:
+            await _says(running.log, f"nobody listens at {server.url}: start `pilothouse serve`")
+            await server.open()
+            await server.told.becomes("box", "connected")
+            await running.end()
+    assert "trying again until there is one" in running.said()
+    assert "no session is left here" in running.said()
+
+
+async def test_a_token_that_is_refused_is_told_with_how_to_get_another(
+    tmp_path: Path, machine: RunnerHost
+) -> None:
+    async with (
+        runner_server(tmp_path) as server,
+        runner(server.url, machine, "no-token-of-theirs") as running,
+    ):
+        assert await running.result() == 3
+    assert "`pilothouse runners add NAME` makes a new one" in running.said()
+    assert "trying again" not in running.said()
+
+
+async def test_a_server_that_says_what_no_server_says_is_taken_for_another_version(
+    machine: RunnerHost,
+) -> None:
+    async with _greeting('{"type": "ahoy"}') as url, runner(url, machine, "a-token") as running:
+        await _says(running.log, "it may be of another version than this runner")
+        await running.end()
+
+
+async def test_a_server_of_another_version_is_named(machine: RunnerHost) -> None:
+    welcome = '{"type": "welcome", "name": "box", "program": "7.0"}'
+    async with _greeting(welcome) as url, runner(url, machine, "a-token") as running:
+        await _says(running.log, f"the server is Pilothouse 7.0, this runner {__version__}")
+        await running.end()
+
+
+@asynccontextmanager
+async def _greeting(text: str) -> AsyncIterator[str]:
+    """A server that says this first."""
+
+    async def greet(connection: ServerConnection) -> None:
+        await connection.send(text)
+        await connection.wait_closed()
+
+    async with serve(greet, "127.0.0.1", 0) as server:
+        [listener] = server.sockets
+        yield f"ws://127.0.0.1:{listener.getsockname()[1]}"
 
 
 async def test_a_server_that_falls_silent_is_left_and_found_again(

@@ -21,6 +21,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
+from pilothouse import __version__
 from pilothouse.errors import ServerError
 from pilothouse.relay.refusals import Refusal
 from pilothouse.runner import messages
@@ -297,7 +298,7 @@ class Runners:
         self._since[name] = _now()
         self._note(name, hello.host)
         link.runs = {told.run for told in hello.runs if not self._is_foreign(name, told.run)}
-        link.tell(Welcome(name))
+        link.tell(Welcome(name, __version__))
         if self._is_draining(name):
             link.tell(Drain(on=True))
         log.info("a runner came", extra={"runner": name, "host": hello.host})

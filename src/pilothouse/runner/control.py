@@ -11,20 +11,21 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple, Protocol
 
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus, WebSocketException
 
 from pilothouse.relay import addresses
 from pilothouse.relay.addresses import Target
 from pilothouse.relay.pace import Pace
-from pilothouse.relay.refusals import HEADER, Refusal, refusal_in
+from pilothouse.relay.refusals import Refusal
 
 from . import messages
 from .messages import FromRunner, FromServer, Hello, MessageError, Welcome
+from .troubles import TROUBLES, describe
 
 __all__ = ["Control", "ControlListener", "Gate", "gate_of"]
 
 FINAL: Final = {
-    Refusal.TOKEN_REFUSED: "the server refuses this token: it was revoked, or never given out",
+    Refusal.TOKEN_REFUSED: "the server refuses this token: it was revoked, or never given out; "
+    "on the server's machine, `pilothouse runners add NAME` makes a new one",
     Refusal.SESSION_UNKNOWN: "the server has no place for this runner",
 }
 """Refusals after which there is no use in coming back."""
@@ -42,10 +43,6 @@ _wire = logging.getLogger("pilothouse.runner.wire")
 _wire.setLevel(logging.INFO)
 
 
-MISDIRECTED: Final = 421
-"""What a server answers that is called by a name it does not have."""
-
-
 class Gate(NamedTuple):
     """Where to go, and what to show there."""
 
@@ -61,7 +58,7 @@ class ControlListener(Protocol):
         """Make ready to say who we are; what it returns is called in the moment of saying it."""
         ...
 
-    def welcomed(self, name: str) -> None: ...
+    def welcomed(self, welcome: Welcome) -> None: ...
 
     def received(self, message: FromServer) -> None: ...
 
@@ -108,9 +105,9 @@ class Control:
         """Stay connected until the server refuses us for good; why, in words."""
         while True:
             code, reason = await self._visit()
-            self._listener.unserved(reason)
             if (refusal := self._refusal(code)) is not None:
-                return refusal
+                return f"{refusal} ({reason})"
+            self._listener.unserved(reason)
             # The back-off: a server that is away is not asked without a pause.
             await asyncio.sleep(self._delay(code))
 
@@ -135,26 +132,8 @@ class Control:
         try:
             async with await self._dial() as connection:
                 await self._serve(connection, hello)
-        except ConnectionClosed as closed:
-            received = closed.rcvd
-            if received is None:
-                return None, "the connection broke"
-            return received.code, f"the server closed: {received.code} {received.reason}".strip()
-        except InvalidStatus as answered:
-            response = answered.response
-            told = f"the server answered with HTTP {response.status_code}"
-            if response.status_code == MISDIRECTED:
-                told += ": it does not go by the name in this address; add it to its setting hosts"
-            return refusal_in(response.headers.get_all(HEADER)), told
-        except MessageError as error:
-            return None, f"refused what the server sent: {error}"
-        except TimeoutError:
-            return None, "the server does not answer"
-        except ssl.SSLError as error:
-            told = "; if the server has no certificate, use ws://" if _is_plain(error) else ""
-            return None, f"cannot connect: {error}{told}"
-        except (OSError, WebSocketException, UnicodeError) as error:
-            return None, f"cannot connect: {error}"
+        except TROUBLES as error:
+            return describe(error, self._gate.target)
         return None, "the connection ended"
 
     async def _dial(self) -> _Connect:
@@ -198,7 +177,7 @@ class Control:
             welcome = messages.from_server(await connection.recv())
         if not isinstance(welcome, Welcome):
             raise MessageError("a server says welcome first")
-        self._listener.welcomed(welcome.name)
+        self._listener.welcomed(welcome)
         steady = asyncio.get_running_loop().call_later(self._pace.steady, self._prove_steady)
         try:
             while True:
@@ -211,11 +190,6 @@ class Control:
     def _prove_steady(self) -> None:
         self._failures = 0
         self._replaced = 0
-
-
-def _is_plain(error: ssl.SSLError) -> bool:
-    """Whether what answered speaks no TLS at all."""
-    return error.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 
 
 async def _send(connection: ClientConnection, outbox: asyncio.Queue[FromRunner]) -> None:

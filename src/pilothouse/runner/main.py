@@ -136,11 +136,17 @@ async def _run(chosen: argparse.Namespace, gate: Gate, state: Path, pace: Pace) 
     try:
         refusal = await running
     except asyncio.CancelledError:
-        goes = "goes" if runner.sessions == 1 else "go"
-        _say(f"ended; {counted(runner.sessions)} {goes} on here, and the next runner finds them")
+        _say(f"ended; {_left(runner.sessions)}")
         return 0
     _say(f"{refusal}; ended, with {counted(runner.sessions)} left here")
     return REFUSED
+
+
+def _left(sessions: int) -> str:
+    if not sessions:
+        return "no session is left here"
+    goes = "goes" if sessions == 1 else "go"
+    return f"{counted(sessions)} {goes} on here, and the next runner finds them"
 
 
 def _door(chosen: argparse.Namespace) -> Door:

@@ -89,6 +89,8 @@ class Draining(msgspec.Struct, frozen=True, tag_field="type", tag="draining"):
 
 class Welcome(msgspec.Struct, frozen=True, tag_field="type", tag="welcome"):
     name: str
+    program: str = ""
+    """The version of Pilothouse there; servers of before do not tell."""
 
 
 class StartRun(msgspec.Struct, frozen=True, tag_field="type", tag="start_run"):

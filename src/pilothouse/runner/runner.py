@@ -101,16 +101,19 @@ class Runner:
             draining=self._drains_itself,
         )
 
-    def welcomed(self, name: str) -> None:
+    def welcomed(self, welcome: Welcome) -> None:
         # It says so behind its welcome if it still wants that.
         self._drained_by_server = False
         self._said = ""
-        self._say(f"connected as {name}, with {counted(self.sessions)}")
+        self._say(f"connected as {welcome.name}, with {counted(self.sessions)}")
+        if welcome.program not in ("", __version__):
+            told = f"the server is Pilothouse {welcome.program}, this runner {__version__}"
+            self._say(f"{told}: bring the older one up to date if something does not work")
 
     def unserved(self, reason: str) -> None:
         if reason != self._said:
             self._said = reason
-            self._say(f"no server: {reason}")
+            self._say(f"no server: {reason}; trying again until there is one")
 
     def received(self, message: FromServer) -> None:
         asked_by = self._control.current
