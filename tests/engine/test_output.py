@@ -70,9 +70,52 @@ def test_lines_are_those_after_the_cursor() -> None:
 
 
 def test_what_a_subagent_says_is_left_out() -> None:
-    assert lines_of(entries(said(text("no"), parent_tool_use_id="a"), said(text("yes"))), 9) == [
-        "yes"
-    ]
+    events = entries(
+        said(text("no"), parent_tool_use_id="a", uuid="l1"), said(text("yes"), uuid="l2")
+    )
+    assert lines_of(events, 9) == ["yes"]
+
+
+def piece(event: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"type": "stream_event", "event": event, "parent_tool_use_id": None, **more}
+
+
+def written(words: str, **more: Any) -> dict[str, Any]:
+    delta = {"type": "text_delta", "text": words}
+    return piece({"type": "content_block_delta", "index": 0, "delta": delta}, **more)
+
+
+BEGUN = piece({"type": "message_start", "message": {"id": "m1", "model": "m"}})
+
+
+def test_a_text_is_told_while_the_model_writes_it() -> None:
+    pieces = [BEGUN, written("One.\nT"), written("wo")]
+    assert lines_of(entries(*pieces), 9) == ["One.", "Two"]
+    assert lines_of(entries(*pieces), 1) == ["Two"]
+    line = said(text("One.\nTwo."))
+    line["message"]["id"] = "m1"
+    assert lines_of(entries(*pieces, line), 9) == ["One.", "Two."]
+
+
+def test_a_text_that_goes_on_after_the_cursor_is_told_from_its_beginning() -> None:
+    events = entries(said(text("Before.")), BEGUN, written("One.\nT"), written("wo"))
+    assert lines_of(events, 9, after=3) == ["One.", "Two"]
+    assert lines_of(events, 9, after=4) == []
+
+
+def test_a_text_whose_beginning_is_not_among_the_entries_is_told_from_where_they_begin() -> None:
+    events = entries(written("and on"), written(" and on"))
+    assert lines_of(events, 9) == ["and on and on"]
+
+
+def test_what_a_subagent_writes_is_left_out() -> None:
+    events = entries(written("no", parent_tool_use_id="a"), written("yes"))
+    assert lines_of(events, 9) == ["yes"]
+
+
+def test_what_the_cli_takes_back_is_left_out() -> None:
+    events = entries(said(text("no"), uuid="l1"), said(text("yes"), uuid="l2", supersedes=["l1"]))
+    assert lines_of(events, 9) == ["yes"]
 
 
 def test_a_tool_that_began_before_the_cursor_and_ended_after_it_is_told() -> None:

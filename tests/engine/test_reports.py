@@ -71,6 +71,26 @@ async def test_a_status_has_the_last_lines_of_the_model(house: OpenEngine) -> No
 
 
 @pytest.mark.simulated
+@pytest.mark.parametrize("looked_through", [2, 500])
+async def test_a_status_has_what_the_model_is_writing(
+    house: OpenEngine, looked_through: int
+) -> None:
+    it = await house(
+        reply("One.\nTw", gate("held"), "o."), event_buffer_size=looked_through, strict=False
+    )
+    session_id = await it.start()
+    await it.until_written(session_id, "One")
+    status = await it.engine.status(session_id, output_lines=9)
+    assert (status.state, status.output) == ("active", ["One.", "Tw"])
+    again = await it.engine.status(session_id, output_lines=9, after=status.cursor)
+    assert again.output == []
+    it.cli.release("held")
+    await it.when(session_id, lambda status: status.turns == 1)
+    since = await it.engine.status(session_id, output_lines=9, after=status.cursor)
+    assert since.output == (["One.", "Two."] if looked_through > 2 else [])
+
+
+@pytest.mark.simulated
 async def test_a_status_after_a_cursor_has_what_came_since(house: OpenEngine) -> None:
     it = await house(
         "One.\nTwo.", TOUCH, reply("Three.\nFour.", tool("Read", file_path="no")), "So."

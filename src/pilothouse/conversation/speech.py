@@ -80,7 +80,8 @@ class Speech:
         if type(event) is ContentBlockDelta:
             writing = self._writing.get(agent)
             if writing is None:
-                return
+                # The entries before are not known: what has come of the message since is shown.
+                writing = self._begin(agent, message.uuid or f"message/{seq}", None)
             item = writing.blocks.get(event.index)
             if item is not None and type(event.delta) is TextDelta:
                 # Nearly all pieces are such.

@@ -8,6 +8,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from pilothouse.api.events import Event
+from pilothouse.api.items import TextItem
 from pilothouse.api.records import (
     CLI,
     NOISE,
@@ -21,12 +22,12 @@ from pilothouse.api.records import (
     decode_record,
 )
 from pilothouse.api.statuses import ToolRun
+from pilothouse.conversation import Conversation
 from pilothouse.protocol import (
     AssistantMessage,
     Message,
     PermissionDeniedMessage,
     ResultMessage,
-    TextBlock,
     ToolResultBlock,
     UserMessage,
     decode,
@@ -40,21 +41,27 @@ __all__ = ["EndedTools", "lines_of"]
 
 
 def lines_of(events: Sequence[Event], limit: int, after: int = 0) -> list[str]:
-    """The last lines of the model's text in events after a cursor, sub-agents left out."""
+    """The last lines of the model's text in events after a cursor, subagents left out.
+
+    A text that is being written, or that has ended since the cursor, is told from its beginning:
+    what of it was told before is not known here.
+    """
     lines: list[str] = []
-    for event in reversed(events):
-        if event.seq <= after or len(lines) >= limit:
-            break
-        if event.kind == CLI:
-            lines[:0] = _text(bytes(event.body)).splitlines()
+    if limit and events and events[-1].seq > after:
+        conversation = Conversation()
+        conversation.apply_all(events)
+        for item in reversed(conversation.items):
+            if len(lines) >= limit:
+                break
+            if isinstance(item, TextItem) and _is_output(item, after):
+                lines[:0] = item.text.splitlines()
     return lines[-limit:] if limit else []
 
 
-def _text(body: bytes) -> str:
-    message = _message(body)
-    if not isinstance(message, AssistantMessage) or message.parent_tool_use_id is not None:
-        return ""
-    return "\n".join(block.text for block in message.content if isinstance(block, TextBlock))
+def _is_output(item: TextItem, after: int) -> bool:
+    if item.agent is not None or item.state == "retracted":
+        return False
+    return item.seq > after or item.state == "streaming"
 
 
 def _message(body: bytes) -> Message | None:

@@ -74,10 +74,11 @@ class Reports:
         batch = await self._services.journal.read_back(
             told.cursor + 1, session_id=told.session_id, limit=limit
         )
+        events = await self._with_pieces(batch.events, told)
         if after is None:
             tools = await self._all_ended(told, batch.events)
-            return replace(told, output=lines_of(batch.events, output_lines), recent_tools=tools)
-        lines = lines_of(batch.events, output_lines + 1, after)
+            return replace(told, output=lines_of(events, output_lines), recent_tools=tools)
+        lines = lines_of(events, output_lines + 1, after)
         is_cut = len(lines) > output_lines or await self._begins_before(batch, told, after)
         return replace(
             told,
@@ -102,6 +103,17 @@ class Reports:
             simulated=self._services.simulated,
             source="transcript",
         )
+
+    async def _with_pieces(self, events: Sequence[Event], told: Status) -> Sequence[Event]:
+        """Add the pieces of what is being written to the newest entries."""
+        if told.state != "active":
+            return events
+        limit = self._services.settings.event_buffer_size
+        newest = await self._services.journal.read_back(
+            told.cursor + 1, session_id=told.session_id, limit=limit, partials=True
+        )
+        every = {each.seq: each for each in (*events, *newest.events)}
+        return [every[seq] for seq in sorted(every)]
 
     async def _begins_before(self, batch: Batch, told: Status, after: int) -> bool:
         """Whether there are older entries after the cursor than those of the batch."""

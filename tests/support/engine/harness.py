@@ -174,6 +174,15 @@ class EngineHarness:
                     return status
         raise AssertionError("the events ended")
 
+    async def until_written(self, session_id: str, words: str) -> None:
+        """Wait until the model has begun to write these words."""
+        watched = self.engine.watch(0, session_id=session_id)
+        async with asyncio.timeout(DEADLINE), aclosing(watched) as batches:
+            async for batch in batches:
+                pieces = [bytes(each.body) for each in batch.events if each.kind == "partial"]
+                if any(words.encode() in piece for piece in pieces):
+                    return
+
     async def _changes(self, session_id: str) -> AsyncGenerator[Status]:
         after = (await self.engine.health()).cursor
         yield await self.engine.status(session_id)
