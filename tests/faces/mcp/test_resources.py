@@ -14,15 +14,21 @@ from mcp.client.client import Client
 from mcp.client.subscriptions import ResourcesListChanged, ResourceUpdated
 from mcp.server.lowlevel import NotificationOptions, Server
 from mcp.shared.exceptions import MCPError
-from mcp_types import ResourceListChangedNotification, ResourceUpdatedNotification
+from mcp_types import (
+    INVALID_PARAMS,
+    ResourceListChangedNotification,
+    ResourceUpdatedNotification,
+)
 
 from pilothouse.api.events import Gap
+from pilothouse.api.items import ConversationPage
+from pilothouse.api.records import PromptSaid, Record, TurnEnded, encode_record
 from pilothouse.api.requests import Start
 from pilothouse.api.statuses import Listed, Listing
-from pilothouse.errors import ServerError
+from pilothouse.conversation import Conversation
+from pilothouse.errors import ServerError, UsageError
 from pilothouse.faces.mcp.engine_handle import EngineHandle
 from pilothouse.faces.mcp.resources import PAGE, Resources
-from pilothouse.faces.mcp.transcripts import NARROWEST
 from tests.support.http.fake_engine import NOW, FakeEngine
 
 # Handshake versions have no other way to say it.
@@ -33,11 +39,33 @@ ERAS = ("legacy", "2026-07-28")
 EVERY = "pilothouse://sessions"
 
 
+class FoldingEngine(FakeEngine):
+    """A fake engine whose conversations are those of its journal."""
+
+    async def conversation(
+        self,
+        session_id: str,
+        *,
+        before: str | None = None,
+        after: str | None = None,
+        limit: int = 50,
+    ) -> ConversationPage:
+        folded = Conversation()
+        folded.apply_all([each for each in self.journal if each.session_id == session_id])
+        items = folded.items
+        ids = [each.id for each in items]
+        if before is not None and before not in ids:
+            raise UsageError("no item of this conversation has that id")
+        last = len(ids) if before is None else ids.index(before)
+        first = max(last - limit, 0)
+        return ConversationPage(items=items[first:last], cursor=self.cursor, earlier=first > 0)
+
+
 class House:
     """A fake engine, the resources of it, and what clients were told."""
 
     def __init__(self, *, limit: int = 256 * 1024) -> None:
-        self.engine = FakeEngine()
+        self.engine = FoldingEngine()
         self.connected = 0
         self.told: asyncio.Queue[str] = asyncio.Queue()
         self.resources = Resources(EngineHandle(self.connect), every_s=0.01, limit=limit)
@@ -78,6 +106,13 @@ class House:
     def write(self, session_id: str, kind: str, **body: Any) -> int:
         return self.engine.append(session_id, kind, msgspec.json.encode(body))
 
+    def said(self, session_id: str, prompt_id: str, words: str) -> None:
+        self.record(session_id, PromptSaid(id=prompt_id, content=words))
+
+    def record(self, session_id: str, record: Record) -> None:
+        kind, body = encode_record(record)
+        self.engine.append(session_id, kind, body)
+
     async def hears(self) -> str:
         return await asyncio.wait_for(self.told.get(), DEADLINE)
 
@@ -85,6 +120,11 @@ class House:
 def text_of(result: Any) -> str:
     [content] = result.contents
     return content.text
+
+
+def spoken(words: str) -> dict[str, Any]:
+    content = [{"type": "text", "text": words}]
+    return {"type": "assistant", "uuid": "line", "message": {"id": "m", "content": content}}
 
 
 async def until(holds: Any) -> None:
@@ -178,13 +218,14 @@ async def test_a_session_made_elsewhere_is_told_as_far_as_it_is_known(
     house.engine.sessions["old"] = msgspec.structs.replace(
         known, session_id="old", source="transcript"
     )
+    house.write("old", "cli", **spoken("From a terminal."))
     async with house.client() as client:
         uris = [each.uri for each in (await client.list_resources()).resources]
         one = json.loads(text_of(await client.read_resource(f"{EVERY}/old")))
         said = text_of(await client.read_resource(f"{EVERY}/old/transcript"))
-    assert uris == [EVERY, f"{EVERY}/old"]
+    assert uris == [EVERY, f"{EVERY}/old", f"{EVERY}/old/transcript"]
     assert one["source"] == "transcript"
-    assert "claude_say" in said
+    assert said.endswith("## Claude\n\nFrom a terminal.\n")
 
 
 async def test_an_engine_that_cannot_be_reached_is_an_error_with_the_reason():
@@ -204,8 +245,9 @@ async def test_a_long_transcript_is_told_from_its_end_and_leads_to_what_was_befo
     session_id = await house.start()
     other = await house.start()
     for number in range(60):
-        house.write(session_id, "prompt.said", id="p", content=f"message {number:02} {'x' * 80}")
-        house.write(other, "prompt.said", id="p", content="of another session")
+        words = f"message {number:02} {'x' * 80}"
+        house.said(session_id, f"p/{number}", words)
+        house.said(other, f"o/{number}", "of another session")
     uri: str | None = f"{EVERY}/{session_id}/transcript"
     found: list[str] = []
     async with house.client() as client:
@@ -220,18 +262,62 @@ async def test_a_long_transcript_is_told_from_its_end_and_leads_to_what_was_befo
     assert found == [f"{number:02}" for number in range(60)]
 
 
-async def test_a_conversation_is_found_behind_much_that_others_said():
+async def test_an_item_longer_than_all_that_is_told_at_once_is_told_alone():
+    house = House(limit=10)
+    session_id = await house.start()
+    for number in range(3):
+        house.said(session_id, f"p{number}", f"message {number}")
+    async with house.client() as client:
+        text = text_of(await client.read_resource(f"{EVERY}/{session_id}/transcript?before=p2"))
+    assert "message 1" in text
+    assert "message 0" not in text
+    assert f"{EVERY}/{session_id}/transcript?before=p1_" in text
+
+
+async def test_an_item_that_is_not_there_leads_nowhere():
+    house = House()
+    session_id = await house.start()
+    async with house.client() as client:
+        with pytest.raises(MCPError, match="no item of this conversation") as refused:
+            await client.read_resource(f"{EVERY}/{session_id}/transcript?before=gone")
+    assert refused.value.error.code == INVALID_PARAMS
+
+
+async def test_a_conversation_is_told_behind_much_that_others_said():
     house = House()
     mine, other = await house.start(), await house.start()
-    house.write(mine, "prompt.said", id="p", content="long ago")
-    for _ in range(3 * NARROWEST):
+    house.said(mine, "p", "long ago")
+    for _ in range(1_000):
         house.write(other, "partial")
-    house.write(mine, "turn.ended", outcome="finished")
+    house.record(mine, TurnEnded(outcome="finished", reason=""))
     house.write(mine, "noise")
     async with house.client() as client:
         text = text_of(await client.read_resource(f"{EVERY}/{mine}/transcript"))
     assert "long ago" in text
     assert text.rstrip().endswith("_The turn ended: finished._")
+
+
+async def test_a_text_is_in_the_transcript_while_the_model_writes_it():
+    house = House()
+    session_id = await house.start()
+    uri = f"{EVERY}/{session_id}/transcript"
+    async with house.client() as client:
+        await client.subscribe_resource(uri)
+        for event in (
+            {"type": "message_start", "message": {"id": "m", "model": "m"}},
+            {
+                "type": "content_block_delta",
+                "index": 0,
+                "delta": {"type": "text_delta", "text": "Ha"},
+            },
+        ):
+            house.write(session_id, "partial", type="stream_event", event=event)
+        assert await house.hears() == uri
+        text = text_of(await client.read_resource(uri))
+        house.write(session_id, "cli", **spoken("Half of it, and the rest."))
+        later = text_of(await client.read_resource(uri))
+    assert text.endswith("## Claude\n\nHa\n\n_(still writing)_\n")
+    assert later.endswith("## Claude\n\nHalf of it, and the rest.\n")
 
 
 async def test_a_session_in_which_nothing_was_said_has_a_transcript():
@@ -310,15 +396,16 @@ async def listening(house: House, client: Client, era: str, uri: str) -> AsyncIt
         yield hears
 
 
-async def test_pieces_of_messages_change_nothing():
+async def test_pieces_of_messages_change_the_transcript_alone():
     house = House()
     session_id = await house.start()
     async with house.client() as client:
         await client.subscribe_resource(f"{EVERY}/{session_id}")
         await client.subscribe_resource(f"{EVERY}/{session_id}/transcript")
         await client.subscribe_resource(EVERY)
-        house.write(session_id, "partial")
         house.write(session_id, "noise")
+        house.write(session_id, "partial")
+        assert await house.hears() == f"{EVERY}/{session_id}/transcript"
         house.write(session_id, "cli", type="assistant")
         heard = {await house.hears(), await house.hears()}
     assert heard == {f"{EVERY}/{session_id}", f"{EVERY}/{session_id}/transcript"}

@@ -10,6 +10,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from msgspec.structs import replace
 
+from pilothouse.api.items import TextItem
 from pilothouse.api.questions import Option, Posed
 from pilothouse.api.statuses import (
     Listed,
@@ -93,7 +94,14 @@ def test_what_is_told_is_what_was_promised(make: Any, state: str, by: Any) -> No
 
 
 def test_a_session_that_was_made_elsewhere_is_told_as_promised() -> None:
-    told = results.untouched(status("done", source="transcript"))
+    items = [
+        TextItem(id="1", seq=-3, text="One.\nTwo."),
+        TextItem(id="2", seq=-2, text="of a subagent", agent="t"),
+        TextItem(id="3", seq=-1, text="Three."),
+    ]
+    told = results.untouched(status("done", source="transcript"), items, 2)
+    assert told["recentOutput"] == ["Two.", "Three."]
+    assert results.untouched(status("done"), items, 0)["recentOutput"] == []
     PROMISED["claude_status"].validate(told)
     text = results.text(told)
     assert "Session s-1: its state is not known here" in text

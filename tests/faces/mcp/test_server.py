@@ -57,6 +57,22 @@ async def test_a_session_is_started_and_followed_to_its_end(desk: OpenMcp, era: 
         assert (later["recentOutput"], later["status"]) == ([], "done")
 
 
+async def test_a_text_is_told_while_it_is_written(desk: OpenMcp) -> None:
+    at = await desk(HELD)
+    async with at.client() as model:
+        started = await model.call("claude_start", prompt="go")
+        session_id = started["sessionId"]
+        await at.house.until_written(session_id, "One")
+        status = await model.status(session_id)
+        assert (status["status"], status["recentOutput"]) == ("active", ["One"])
+        transcript = await model.transcript(session_id)
+        assert transcript.endswith("## Claude\n\nOne\n\n_(still writing)_\n")
+        at.house.cli.release("held")
+        done = await model.waited(session_id, after=status["cursor"])
+        assert done["recentOutput"] == ["One and two."]
+        assert "One and two.\n\n_The turn ended" in await model.transcript(session_id)
+
+
 async def test_a_tool_is_approved_by_polling(desk: OpenMcp, era: str) -> None:
     at = await desk(TOUCH, "Made.")
     async with at.client(era) as model:
@@ -196,6 +212,8 @@ async def test_a_session_that_a_person_began_goes_on(desk: OpenMcp) -> None:
         assert (listed["isActive"], "activeStatus" in listed) == (False, False)
         status = await model.status(session_id)
         assert (status["status"], status["title"]) == ("done", "a question of old")
+        assert (status["onDisk"], status["recentOutput"]) == (True, ["One."])
+        assert "\n\na question of old\n\n## Claude\n\nOne.\n" in await model.transcript(session_id)
         said = await model.call("claude_say", sessionId=session_id, message="go on", waitSeconds=50)
     assert (said["sessionId"], said["result"], said["resumed"]) == (session_id, "Two.", True)
 

@@ -9,6 +9,7 @@ from typing import Any
 import mcp_types as types
 from mcp import Client
 
+from pilothouse.faces.mcp.addresses import address_of
 from pilothouse.faces.mcp.engine_handle import EngineHandle
 from pilothouse.faces.mcp.server import create_server
 from pilothouse.faces.mcp.tool_handlers import ToolHandlers
@@ -88,6 +89,11 @@ class ToolCaller:
     async def waited(self, session_id: str, **arguments: Any) -> dict[str, Any]:
         """The status at the next thing that matters."""
         return await self.status(session_id, waitSeconds=50, **arguments)
+
+    async def transcript(self, session_id: str) -> str:
+        """What a person reads of the session."""
+        read = await self.client.read_resource(address_of(session_id, "transcript"))
+        return "".join(each.text for each in read.contents if hasattr(each, "text"))
 
 
 def text_of(result: types.CallToolResult) -> str:

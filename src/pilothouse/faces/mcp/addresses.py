@@ -23,7 +23,7 @@ TRANSCRIPT_TEMPLATE: Final = "pilothouse://sessions/{sessionId}/transcript{?befo
 
 _PATTERN: Final = re.compile(
     r"pilothouse://sessions(?:/(?P<session>[^/?#]+)(?P<transcript>/transcript"
-    r"(?:\?before=(?P<before>[0-9]{1,18}))?)?)?/?"
+    r"(?:\?before=(?P<before>[^/?#&]{1,1600}))?)?)?/?"
 )
 
 
@@ -32,13 +32,15 @@ class ResourceTarget(NamedTuple):
 
     session_id: str | None = None
     transcript: bool = False
-    before: int | None = None
+    before: str | None = None
+    """The item that ends it; None: to the end."""
 
 
-def address_of(session_id: str, part: str = "") -> str:
-    """Return the address of a session, or of a part of it."""
+def address_of(session_id: str, part: str = "", *, before: str | None = None) -> str:
+    """Return the address of a session, or of a part of it; `before`: up to that item."""
     address = f"{SESSIONS}/{quote(session_id, safe='')}"
-    return f"{address}/{part}" if part else address
+    end = "" if before is None else f"?before={quote(before, safe='')}"
+    return f"{address}/{part}{end}" if part else address
 
 
 def target_of(address: str) -> ResourceTarget | None:
@@ -50,7 +52,7 @@ def target_of(address: str) -> ResourceTarget | None:
     return ResourceTarget(
         session_id=None if session is None else unquote(session),
         transcript=found["transcript"] is not None,
-        before=None if before is None else int(before),
+        before=None if before is None else unquote(before),
     )
 
 

@@ -22,8 +22,10 @@ LIST: Final = "the list of resources"
 """Stands among the addresses for the list itself."""
 EVERY_S: Final = 0.5
 """The least time between two notices on the same resource."""
-UNSEEN: Final = ("partial", "noise")
-"""Kinds that change nothing a resource tells."""
+UNSEEN: Final = "noise"
+"""The kind that changes nothing a resource tells."""
+PIECE: Final = "partial"
+"""A piece of a text that is being written: it changes the transcript alone."""
 
 Tell = Callable[[str], Awaitable[None]]
 
@@ -157,10 +159,12 @@ class Notices:
 
 
 def _changed_by(event: Event) -> Iterator[str]:
-    if event.kind in UNSEEN:
+    if event.kind == UNSEEN:
+        return
+    yield address_of(event.session_id, "transcript")
+    if event.kind == PIECE:
         return
     yield address_of(event.session_id)
-    yield address_of(event.session_id, "transcript")
     if event.kind != "cli":
         yield SESSIONS
     if event.kind == "session.started":

@@ -3,7 +3,7 @@
     pilothouse://sessions                        every session, as GET /api/sessions tells them
     pilothouse://sessions/{id}                   one session, as GET /api/sessions/{id} tells it
     pilothouse://sessions/{id}/transcript        the conversation as Markdown, its newest part
-    pilothouse://sessions/{id}/transcript?before=N   the part before that
+    pilothouse://sessions/{id}/transcript?before=ID  the part before an item
 
 Handshake versions of MCP subscribe and get notifications on their connection; 2026-07-28 asks for
 a stream of them. What belongs to a connection ends with it.
@@ -30,7 +30,7 @@ from mcp.shared.exceptions import MCPError
 from pilothouse.api.codec import encode_strictly
 from pilothouse.api.engine import Engine
 from pilothouse.api.statuses import Listed, Status
-from pilothouse.errors import PilothouseError, UnknownSession
+from pilothouse.errors import PilothouseError, UnknownSession, UsageError
 
 from .addresses import (
     SESSIONS,
@@ -44,7 +44,7 @@ from .addresses import (
 from .connections import Context, connection_of, has_handshake
 from .engine_handle import EngineHandle
 from .notices import EVERY_S, LIST, Notices
-from .texts import time_of
+from .texts import line_of, time_of
 from .transcripts import LIMIT, read_back
 
 __all__ = ["MOST_STREAMS", "PAGE", "Resources"]
@@ -135,20 +135,20 @@ class Resources:
             return _json(await self._handle.ask(lambda engine: engine.list(limit=PAGE)))
         session_id = target.session_id
         status = await self._handle.ask(lambda engine: engine.status(session_id))
-        if status.source == "transcript":
-            return _on_disk(status, target)
         if not target.transcript:
             return _json(status)
-        cursor = status.cursor if target.before is None else min(target.before - 1, status.cursor)
-        return await self._transcript(status.session_id, cursor)
+        return await self._transcript(status, target.before)
 
-    async def _transcript(self, session_id: str, cursor: int) -> str:
-        told = await read_back(self._handle, session_id, cursor, limit=self._limit)
+    async def _transcript(self, status: Status, before: str | None) -> str:
+        session_id = status.session_id
+        told = await read_back(self._handle, session_id, before, limit=self._limit)
+        where = f"_A session in {line_of(status.cwd)}._"
+        if told.before is not None:
+            where = (
+                f"_What came before: {address_of(session_id, 'transcript', before=told.before)}_"
+            )
         text = told.text or "_Nothing was said yet._"
-        if told.before is None:
-            return f"# Session {session_id}\n\n{text}\n"
-        earlier = f"{address_of(session_id, 'transcript')}?before={told.before}"
-        return f"# Session {session_id}\n\n_What came before: {earlier}_\n\n{text}\n"
+        return f"# Session {session_id}\n\n{where}\n\n{text}\n"
 
     async def _ask(self, verb: Callable[[Engine], Awaitable[T]]) -> T:
         try:
@@ -287,22 +287,12 @@ def _resources_of(listed: Listed) -> Iterator[types.Resource]:
         mime_type=JSON,
         annotations=annotations,
     )
-    if listed.source == "engine":
-        yield types.Resource(
-            name=f"transcript {listed.session_id}",
-            title=f"{title}: what was said and done",
-            uri=address_of(listed.session_id, "transcript"),
-            mime_type=MARKDOWN,
-            annotations=annotations,
-        )
-
-
-def _on_disk(status: Status, target: ResourceTarget) -> str:
-    if not target.transcript:
-        return _json(status)
-    return (
-        f"# Session {status.session_id}\n\n_It was made elsewhere, and nothing of it has passed"
-        " through here. A message to it (claude_say) takes it up._\n"
+    yield types.Resource(
+        name=f"transcript {listed.session_id}",
+        title=f"{title}: what was said and done",
+        uri=address_of(listed.session_id, "transcript"),
+        mime_type=MARKDOWN,
+        annotations=annotations,
     )
 
 
@@ -331,5 +321,5 @@ def _offset(params: types.PaginatedRequestParams | None) -> int:
 
 
 def _refusal(error: PilothouseError) -> MCPError:
-    is_theirs = isinstance(error, UnknownSession)
+    is_theirs = isinstance(error, UnknownSession | UsageError)
     return MCPError(types.INVALID_PARAMS if is_theirs else types.INTERNAL_ERROR, str(error))

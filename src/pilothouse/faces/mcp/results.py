@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 
 from msgspec import json
 
+from pilothouse.api.items import Item, TextItem
 from pilothouse.api.questions import Question
 from pilothouse.api.statuses import Listed, Listing, SignIn, Status, Subagent, ToolRun
 
@@ -85,13 +86,15 @@ def full(
     }
 
 
-def untouched(found: Status) -> JsonObject:
-    """A session that was made elsewhere, and that nothing of ours runs."""
+def untouched(found: Status, items: Sequence[Item], lines: int) -> JsonObject:
+    """A session that was made elsewhere, and that nothing of ours runs; what its file ends with."""
+    said = [each for each in items if isinstance(each, TextItem) and each.agent is None]
+    output = [line for each in said for line in each.text.splitlines()]
     return {
         "sessionId": found.session_id,
         "status": "done",
         "onDisk": True,
-        "recentOutput": [],
+        "recentOutput": _newest(output[-lines:] if lines else []),
         "toolUseEvents": [],
         "workingDirectory": found.cwd,
         "title": (found.title or "")[:TITLE_SHOWN],
@@ -102,9 +105,9 @@ def untouched(found: Status) -> JsonObject:
 
 
 ELSEWHERE: Final = (
-    "It was made elsewhere, and nothing of it has passed through here: what was said in it, and "
-    "whether it is at work now, is not known here (a person may have it open). claude_say takes it "
-    "up where it stopped; with fork: true it is left as it is"
+    "It was made elsewhere, and nothing of it has passed through here: this is what its file ends "
+    "with, and whether it is at work now is not known here (a person may have it open). claude_say "
+    "takes it up where it stopped; with fork: true it is left as it is"
 )
 
 

@@ -365,8 +365,10 @@ class ToolHandlers:
         after = None if call.after is UNSET else call.after
         status = await self._status(call.session_id, call.output_lines, after)
         if status.source == "transcript":
-            told = results.untouched(status)
-            return Outcome(structured=told, text=results.text(told), session_id=status.session_id)
+            found = status.session_id
+            page = await self._handle.ask(lambda engine: engine.conversation(found))
+            told = results.untouched(status, page.items, call.output_lines)
+            return Outcome(structured=told, text=results.text(told), session_id=found)
         after = None if after is None else min(after, status.cursor)
         return Act(
             tool="claude_status",

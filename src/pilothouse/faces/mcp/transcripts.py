@@ -1,4 +1,4 @@
-"""A session's conversation as Markdown, from its events, read from the end."""
+"""A session's conversation as Markdown: its items, read from the end."""
 
 from __future__ import annotations
 
@@ -6,17 +6,36 @@ import asyncio
 import json
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, assert_never
 
 import msgspec
 
+from pilothouse.api.answers import Answer
 from pilothouse.api.engine import Engine
-from pilothouse.api.events import Batch, Event
+from pilothouse.api.items import (
+    CompactionItem,
+    ConversationPage,
+    FilesItem,
+    GapItem,
+    HookItem,
+    Item,
+    LimitItem,
+    NoticeItem,
+    PromptItem,
+    QuestionItem,
+    RetryItem,
+    SignInItem,
+    TextItem,
+    ThinkingItem,
+    ToolItem,
+    TurnItem,
+)
+from pilothouse.api.questions import Question
+from pilothouse.api.tool_views import ImageView
 
 from .engine_handle import EngineHandle
-from .texts import list_of, members_of
 
-__all__ = ["LIMIT", "Piece", "Transcript", "joined", "piece_of", "read_back"]
+__all__ = ["LIMIT", "Transcript", "markdown", "read_back"]
 
 LIMIT: Final = 256 * 1024
 """About how many bytes of a conversation are told at once."""
@@ -24,96 +43,74 @@ LONGEST_WORDS: Final = 16_000
 LONGEST_INPUT: Final = 1_000
 LONGEST_RESULT: Final = 2_000
 LONGEST_PIECE: Final = 48_000
-PAGE: Final = 500
-NARROWEST: Final = 2_000
-WIDEST: Final = 32_000
-"""How many entries of the journal are looked through in one step."""
+PAGE: Final = 50
+"""Items that are asked for at once: each may have several long texts."""
+SPEAKERS: Final = {"engine": "Pilothouse", "cli": "Claude Code"}
+STATES: Final = {"streaming": "_(still writing)_", "aborted": "_(broken off)_"}
 
-NOTES: Final = {
-    "session.started": ("A session in {}.", "cwd"),
-    "session.linked": ("Session {} goes on with the plan.", "successor"),
-    "session.stopped": ("Somebody ended the CLI.", ""),
-    "cli.started": ("A CLI took the conversation up again.", ""),
-    "cli.ended": ("The CLI ended: {}.", "reason"),
-    "options.changed": ("Mode: {}.", "mode"),
-    "prompt.withdrawn": ("A message was taken back.", ""),
-    "interrupt.asked": ("Somebody interrupted.", ""),
-    "lines.lost": ("Lines were lost: {}.", "because"),
-    "turn.ended": ("The turn ended: {}.", "outcome"),
-}
-"""Records that become one line, and the member that is told in it."""
-
-Json = dict[str, Any]
-
-
-class Piece(NamedTuple):
-    """What one event adds to the text."""
-
-    seq: int
-    speaker: str
-    """Who says it; empty for a note on what happened."""
-    text: str
+Happened = RetryItem | LimitItem | SignInItem | FilesItem | GapItem
+"""What is one line."""
+Beside = CompactionItem | NoticeItem | HookItem | Happened
 
 
 class Transcript(NamedTuple):
     """The newest part of a conversation that fits."""
 
     text: str
-    before: int | None = None
-    """Where the part before it ends; None: there is none."""
+    before: str | None = None
+    """The item before which the rest ends; None: there is no rest."""
 
 
 async def read_back(
-    handle: EngineHandle, session_id: str, cursor: int, *, limit: int = LIMIT
+    handle: EngineHandle, session_id: str, before: str | None = None, *, limit: int = LIMIT
 ) -> Transcript:
-    """The last of what stands in the journal up to a cursor."""
-    pieces: list[Piece] = []
-    room, end, width = limit, cursor, NARROWEST
-    while end > 0:
-        start = max(0, end - width)
-        found, is_first = await _between(handle, session_id, start, end)
-        for piece in reversed(found):
-            room -= len(piece.text.encode()) + 32
-            if room < 0 and pieces:
-                return Transcript(joined(pieces[::-1]), pieces[-1].seq)
-            pieces.append(piece)
-        if is_first:
+    """Return the last of what there is to read, or the last before an item."""
+    found: list[Item] = []
+    room = limit
+    while True:
+        page = await _page(handle, session_id, before)
+        # Beside the loop: an item may be many times as long as what is told of it.
+        fitting, room = await asyncio.to_thread(_fitting, page.items, room, is_any=not found)
+        found[:0] = fitting
+        is_full = len(fitting) < len(page.items)
+        if is_full or not page.earlier:
+            text = await asyncio.to_thread(markdown, found)
+            return Transcript(text, found[0].id if is_full else None)
+        before = page.items[0].id
+
+
+async def _page(handle: EngineHandle, session_id: str, before: str | None) -> ConversationPage:
+    async def ask(engine: Engine) -> ConversationPage:
+        return await engine.conversation(session_id, before=before, limit=PAGE)
+
+    return await handle.ask(ask)
+
+
+def _fitting(items: Sequence[Item], room: int, *, is_any: bool) -> tuple[list[Item], int]:
+    """Return the last of the items that fit, one at least if `is_any`, and the room left."""
+    fitting: list[Item] = []
+    for item in reversed(items):
+        room -= sum(len(each.text.encode()) + 32 for each in (*_said(item), *_ended(item)))
+        if room < 0 and (fitting or not is_any):
             break
-        end, width = start, min(2 * width, WIDEST)
-    return Transcript(joined(pieces[::-1]))
+        fitting.append(item)
+    return fitting[::-1], room
 
 
-async def _between(
-    handle: EngineHandle, session_id: str, start: int, end: int
-) -> tuple[list[Piece], bool]:
-    """What the session's entries after `start`, up to `end`, add; whether it begins among them."""
-
-    async def page(engine: Engine) -> Batch:
-        return await engine.read(start, session_id=session_id, limit=PAGE)
-
-    pieces: list[Piece] = []
-    is_first = False
-    while start < end:
-        batch = await handle.ask(page)
-        events = [event for event in batch.events if event.seq <= end]
-        # Page by page: the entries may be many times as long as what is told of them.
-        pieces += await asyncio.to_thread(_pieces, events)
-        is_first |= any(event.kind == "session.started" for event in events)
-        if batch.cursor <= start:
-            break
-        start = batch.cursor
-    return pieces, is_first
+# All of it
 
 
-def _pieces(events: Sequence[Event]) -> list[Piece]:
-    return [piece for piece in map(piece_of, events) if piece is not None]
+class _Piece(NamedTuple):
+    speaker: str
+    """Who says it; empty for a note on what happened."""
+    text: str
 
 
-def joined(pieces: Sequence[Piece]) -> str:
-    """One text. Who speaks is said where it changes."""
+def markdown(items: Sequence[Item]) -> str:
+    """Return items as one text. Who speaks is said where it changes."""
     parts: list[str] = []
     speaker = ""
-    for piece in pieces:
+    for piece in _in_order(items):
         if piece.speaker and piece.speaker != speaker:
             parts.append(f"## {piece.speaker}")
         speaker = piece.speaker or speaker
@@ -121,137 +118,239 @@ def joined(pieces: Sequence[Piece]) -> str:
     return "\n\n".join(parts)
 
 
-# One event
+def _in_order(items: Sequence[Item]) -> Iterator[_Piece]:
+    """What each item adds. The result of a call comes behind what was asked and done for it."""
+    last: dict[str, str] = {}
+    for item in items:
+        last[item.id] = item.id
+        cause = item.question.tool_use_id if isinstance(item, QuestionItem) else item.agent
+        if cause is not None and cause in last:
+            last[cause] = item.id
+    ending: dict[str, list[Item]] = {}
+    for item in reversed(items):
+        end = item.id
+        while last[end] != end:
+            # A call of a subagent may be the last thing that its own call waits for.
+            end = last[end]
+        ending.setdefault(end, []).append(item)
+    for item in items:
+        yield from _said(item)
+        for each in ending.get(item.id, ()):
+            yield from _ended(each)
 
 
-def piece_of(event: Event) -> Piece | None:
-    """What a reader of the conversation wants to see of an event, if anything."""
-    if event.kind in ("partial", "noise"):
-        return None
-    body = _decoded(event.body)
-    if not isinstance(body, dict):
-        return None
-    speaker, parts = _told(event, cast("Json", body))
+# One item
+
+
+def _said(item: Item) -> Iterator[_Piece]:
+    """What an item tells where it begins."""
+    yield from _pieces(_speaker(item), _begun(item))
+
+
+def _ended(item: Item) -> Iterator[_Piece]:
+    """What it tells at its end."""
+    if isinstance(item, ToolItem):
+        yield from _pieces(_speaker(item), _result(item))
+
+
+def _pieces(speaker: str, parts: Iterator[str]) -> Iterator[_Piece]:
     text = "\n\n".join(part for part in parts if part)
-    return Piece(event.seq, speaker, _clean(_short(text, LONGEST_PIECE))) if text else None
+    if text:
+        yield _Piece(speaker, _clean(_short(text, LONGEST_PIECE)))
 
 
-def _decoded(body: Any) -> Any:
-    try:
-        return msgspec.json.decode(body)
-    except msgspec.DecodeError:
-        pass
-    try:
-        # Half of a surrogate pair, written as an escape, is no error to this one.
-        return json.loads(bytes(body))
-    except ValueError:
-        return None
-
-
-def _clean(text: str) -> str:
-    """The text as UTF-8 can have it."""
-    return text.encode("utf-8", "replace").decode()
-
-
-def _told(event: Event, body: Json) -> tuple[str, list[str]]:
-    if event.kind == "cli":
-        return _line(body)
-    if event.kind == "prompt.said":
-        by = "Pilothouse" if body.get("by") == "engine" else "Person"
-        return f"{by}, {_minute(event.at)}", [_words(body.get("content"))]
-    return "", [*_note(event.kind, body)]
-
-
-def _line(line: Json) -> tuple[str, list[str]]:
-    """A line of the CLI's: what the model says and does, and what its tools give back."""
-    blocks = _blocks(members_of(line.get("message")).get("content"))
-    agent = " (subagent)" if line.get("parent_tool_use_id") else ""
-    match line.get("type"):
-        case "assistant":
-            return f"Claude{agent}", [_block(each) for each in blocks]
-        case "user":
-            results = [each for each in blocks if each.get("type") == "tool_result"]
-            return f"Claude{agent}" if results else "", [_result(each) for each in results]
-        case _:
-            return "", []
-
-
-def _block(block: Json) -> str:
-    match block:
-        case {"type": "text", "text": str(text)}:
-            return _short(text.strip(), LONGEST_WORDS)
-        case {"type": "tool_use" | "server_tool_use" | "mcp_tool_use", "name": str(name)}:
-            return f"**{name}** {_code(json.dumps(block.get('input'), ensure_ascii=False))}"
+def _speaker(item: Item) -> str:
+    match item:
+        case PromptItem():
+            by = SPEAKERS.get(item.by, "Person")
+            return f"{by}, {_minute(item.at)}" if item.at else by
+        case TextItem() | ToolItem():
+            return "Claude" if item.agent is None else "Claude (subagent)"
         case _:
             return ""
 
 
-def _result(block: Json) -> str:
-    what = "Error" if block.get("is_error") else "Result"
-    text = _short(_words(block.get("content")), LONGEST_RESULT)
-    return f"{what}:\n{_fenced(text)}" if text else f"{what}: nothing."
+def _begun(item: Item) -> Iterator[str]:
+    match item:
+        case PromptItem():
+            yield from _prompt(item)
+        case TextItem():
+            yield from _text(item)
+        case ToolItem():
+            yield from _call(item)
+        case QuestionItem():
+            yield from _question(item.question)
+        case TurnItem():
+            yield from _turn(item)
+        case ThinkingItem():
+            # Not said to anybody, and mostly long.
+            pass
+        case _:
+            yield from _beside(item)
 
 
-def _note(kind: str, body: Json) -> Iterator[str]:
-    """A record of the engine's."""
-    match kind:
-        case "question.opened":
-            yield from _question(members_of(body.get("question")))
-        case "question.closed" | "question.decided":
-            yield _closed(body)
-        case "cli.started" if not body.get("resumed"):
-            pass
-        case "cli.ended" if body.get("orderly"):
-            pass
-        case "options.changed" if not body.get("mode"):
-            pass
-        case _ if kind in NOTES:
-            note, member = NOTES[kind]
-            yield f"_{note.format(_line_of(body.get(member)) or 'nobody knows')}_"
+def _beside(item: Beside) -> Iterator[str]:
+    """What happened beside the words."""
+    match item:
+        case CompactionItem():
+            yield from _compaction(item)
+        case NoticeItem():
+            yield from _notice(item)
+        case HookItem():
+            yield from _hook(item)
+        case RetryItem() | LimitItem() | SignInItem() | FilesItem() | GapItem():
+            yield from _note(_happened(item))
+        case _:
+            assert_never(item)
+
+
+def _prompt(item: PromptItem) -> Iterator[str]:
+    yield _short(item.text.strip(), LONGEST_WORDS, item.cut)
+    if item.images:
+        yield "(image)" if item.images == 1 else f"({item.images} images)"
+    if item.state == "withdrawn":
+        yield from _note(f"It was taken back. {item.because or ''}".strip())
+    elif item.state != "taken":
+        yield from _note("No turn has taken it yet.")
+
+
+def _text(item: TextItem) -> Iterator[str]:
+    if item.state == "retracted":
+        yield from _note(f"A text of {len(item.text)} characters was taken back.")
+    else:
+        yield _short(item.text.strip(), LONGEST_WORDS)
+        yield STATES.get(item.state, "")
+
+
+def _call(item: ToolItem) -> Iterator[str]:
+    if item.state == "writing":
+        yield f"**{_line_of(item.tool)}** _({item.written} characters of its input so far)_"
+    else:
+        given = json.dumps(item.input, ensure_ascii=False)
+        yield f"**{_line_of(item.tool)}** {_code(given)}"
+
+
+def _result(item: ToolItem) -> Iterator[str]:
+    image = "(image)" if isinstance(item.view, ImageView) else ""
+    words = "\n".join(filter(None, ((item.result or "").strip(), image)))
+    text = _short(words, LONGEST_RESULT, item.cut)
+    match item.state:
+        case "done":
+            yield f"Result:\n{_fenced(text)}" if text else "Result: nothing."
+        case "failed":
+            yield f"Error:\n{_fenced(text)}" if text else "Error: nothing."
+        case "denied":
+            yield f"Denied:\n{_fenced(text or item.reason or 'no reason was given')}"
+        case "interrupted" | "retracted":
+            yield from _note(f"{item.tool}: {item.state}.")
+        case "running" if item.elapsed_s:
+            yield from _note(f"{item.tool} has been running for {item.elapsed_s:.0f} s.")
         case _:
             pass
+    if item.task is not None and item.task.tool_uses:
+        run = item.task
+        used = f"{run.tool_uses} tools, {run.tokens} tokens"
+        yield from _note(f"The subagent {run.type or run.id}: {run.state}, {used}.")
 
 
-def _question(question: Json) -> Iterator[str]:
-    yield f"**Asked:** {_line_of(question.get('title'))}"
-    text = _short(str(question.get("text") or "").strip("\n"), LONGEST_RESULT)
+def _question(question: Question) -> Iterator[str]:
+    yield f"**Asked:** {_line_of(question.title)}"
+    text = _short(question.text.strip("\n"), LONGEST_RESULT)
     if text:
         yield _fenced(text)
-    for posed in _blocks(question.get("posed")):
-        labels = [str(each.get("label")) for each in _blocks(posed.get("options"))]
-        yield f"- {_line_of(posed.get('question'))} ({', '.join(labels)})"
+    for posed in question.posed:
+        labels = ", ".join(each.label for each in posed.options)
+        yield f"- {_line_of(posed.question)} ({_line_of(labels)})"
+    if question.answer is not None:
+        yield _answered(question, question.answer)
+    elif question.state != "open":
+        because = _line_of(question.closed_because)
+        yield f"**Not answered:** {question.state}. {because}".rstrip()
 
 
-def _closed(body: Json) -> str:
-    answer = dict(members_of(body.get("answer")))
-    if not answer:
-        return f"**Not answered:** {body.get('state')}. {_line_of(body.get('because'))}".rstrip()
-    kind = answer.pop("kind", "")
-    given = {name: value for name, value in answer.items() if value not in (None, False, "", {})}
+def _answered(question: Question, answer: Answer) -> str:
+    members: dict[str, Any] = msgspec.to_builtins(answer)
+    kind = members.pop("kind")
+    given = {name: each for name, each in members.items() if each not in (None, False, "", [], {})}
     more = f" {_code(json.dumps(given, ensure_ascii=False))}" if given else ""
-    return f"**Answered** by {body.get('by') or 'person'}: {kind}{more}"
+    rule = f" (rule {_line_of(question.rule)})" if question.answered_by == "policy" else ""
+    return f"**Answered** by {_line_of(question.answered_by or 'person')}{rule}: {kind}{more}"
+
+
+def _turn(item: TurnItem) -> Iterator[str]:
+    yield from _note(f"The turn ended: {item.outcome}.")
+    if item.error:
+        yield _fenced(_short(item.error, LONGEST_RESULT))
+    if item.structured_output is not None:
+        yield f"Structured output: {_code(json.dumps(item.structured_output, ensure_ascii=False))}"
+
+
+def _compaction(item: CompactionItem) -> Iterator[str]:
+    match item.state:
+        case "running":
+            yield from _note("The conversation is being summarised.")
+        case "failed":
+            yield from _note(f"The conversation could not be summarised: {item.error or ''}")
+        case "done":
+            sizes = (item.tokens_before, item.tokens_after)
+            tokens = " to ".join(str(each) for each in sizes if each is not None)
+            made = f" ({tokens} tokens)" if tokens else ""
+            yield from _note(f"The conversation before this was summarised{made}.")
+            if item.summary:
+                yield _fenced(_short(item.summary, LONGEST_RESULT, item.cut))
+
+
+def _notice(item: NoticeItem) -> Iterator[str]:
+    if item.level == "unknown" or item.tag == "noise":
+        return
+    if item.level == "output":
+        yield _fenced(_short(item.text, LONGEST_RESULT, item.cut))
+    else:
+        yield from _note(_short(item.text, LONGEST_INPUT, item.cut))
+
+
+def _hook(item: HookItem) -> Iterator[str]:
+    code = "" if item.exit_code is None else f", exit code {item.exit_code}"
+    yield from _note(f"The hook {item.name} ({item.event}): {item.outcome or item.state}{code}.")
+    if item.output.strip():
+        yield _fenced(_short(item.output.strip(), LONGEST_RESULT, item.cut))
+
+
+def _happened(item: Happened) -> str:
+    match item:
+        case RetryItem():
+            tried = f"attempt {item.attempt} of {item.max_retries}"
+            return f"The API could not answer ({item.error or item.status}); {tried}."
+        case LimitItem():
+            resets = f"; it resets at {_minute(item.resets_at)}" if item.resets_at else ""
+            limit = item.limit or "of the account"
+            return "" if item.status == "allowed" else f"Rate limit {limit}: {item.status}{resets}."
+        case SignInItem():
+            return f"Signing in: {item.error or item.state}."
+        case FilesItem():
+            failed = [f"{name} ({why})" for name, why in item.failed.items()]
+            return _listed("Stored", item.files) + _listed("Could not be stored", failed)
+        case GapItem():
+            count = f"{item.count} entries: " if item.count else ""
+            return f"Something is missing here. {count}{item.reason}."
+
+
+def _listed(what: str, names: Sequence[str]) -> str:
+    return f"{what}: {', '.join(names)}. " if names else ""
 
 
 # Text
 
 
-def _words(content: Any) -> str:
-    """A text, or the text of content blocks; what is no text is named."""
-    if isinstance(content, str):
-        return _short(content.strip(), LONGEST_WORDS)
-    texts = (each.get("text") or f"({each.get('type')})" for each in _blocks(content))
-    return _short("\n".join(map(str, texts)).strip(), LONGEST_WORDS)
+def _note(text: str) -> Iterator[str]:
+    if text.strip():
+        yield f"_{_line_of(text)}_"
 
 
-def _blocks(value: Any) -> list[Json]:
-    if isinstance(value, str):
-        return [{"type": "text", "text": value}]
-    return [cast("Json", each) for each in list_of(value) if isinstance(each, dict)]
-
-
-def _short(text: str, longest: int) -> str:
-    over = len(text) - longest
-    return text if over <= 0 else f"{text[:longest]} ... ({over} more characters)"
+def _short(text: str, longest: int, cut: int = 0) -> str:
+    """The beginning of a text, with the count of what is left out, `cut` of it before."""
+    over = max(len(text) - longest, 0) + cut
+    return f"{text[:longest]} ... ({over} more characters)" if over else text
 
 
 def _line_of(value: Any) -> str:
@@ -259,17 +358,14 @@ def _line_of(value: Any) -> str:
 
 
 def _code(text: str) -> str:
-    return _ticked(_short(text, LONGEST_INPUT), "`")
+    shown = _short(text, LONGEST_INPUT)
+    fence = "`" if "`" not in shown else _ticks(shown, 2)
+    return f"{fence}{shown}{fence}"
 
 
 def _fenced(text: str) -> str:
     fence = _ticks(text, 3)
     return f"{fence}\n{text}\n{fence}"
-
-
-def _ticked(text: str, tick: str) -> str:
-    fence = tick if tick not in text else _ticks(text, 2)
-    return f"{fence}{text}{fence}"
 
 
 def _ticks(text: str, least: int) -> str:
@@ -280,5 +376,13 @@ def _ticks(text: str, least: int) -> str:
     return "`" * count
 
 
+def _clean(text: str) -> str:
+    """The text as UTF-8 can have it."""
+    return text.encode("utf-8", "replace").decode()
+
+
 def _minute(at: int) -> str:
-    return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    try:
+        return datetime.fromtimestamp(at / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+    except (ValueError, OverflowError, OSError):
+        return "an unknown time"
