@@ -79,7 +79,9 @@ def used(status: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 @with_every_client
-async def test_a_model_sees_six_tools_in_less_than_twelve_kilobytes(peer: ConnectedClient) -> None:
+async def test_a_model_sees_seven_tools_in_less_than_twelve_kilobytes(
+    peer: ConnectedClient,
+) -> None:
     listed = await peer.client.list_tools()
     assert {each.name for each in listed.tools} == TOOLS
     told = listed.model_dump(by_alias=True, exclude_none=True, mode="json")["tools"]

@@ -139,6 +139,7 @@ class Recorder:
     def _learn(self, told: dict[str, Any]) -> None:
         for key in ("parentSessionId", "sessionId", "newSessionId"):
             self.name(told.get(key), "SESSION")
+        self.name(told.get("messageId"), "MESSAGE")
         for asked in told.get("pendingQuestions", ()):
             self.name(asked["id"], "QUESTION")
 
@@ -320,6 +321,7 @@ async def test_the_transcript_as_a_resource(desk: OpenMcp):
         ).contents
     assert isinstance(content, types.TextResourceContents)
     seen.name(session_id, "SESSION")
+    seen.name(asked["messageId"], "MESSAGE")
     seen.lines = [content.text.rstrip()]
     seen.compare()
 

@@ -179,12 +179,13 @@ def test_a_subagent_is_named_as_one() -> None:
 # Plans
 
 
-def test_a_plan_has_five_ways_and_a_field_for_feedback() -> None:
+def test_a_plan_has_six_ways_and_a_field_for_feedback() -> None:
     question = posed(plan_request(plan=PLAN))
     fields = properties(question)
     assert list(offered(fields["answer"])) == [
         "approve",
         "approve_accept_edits",
+        "approve_and_compact",
         "revise",
         "reject",
         "clear_context",
@@ -198,6 +199,7 @@ def test_a_plan_has_five_ways_and_a_field_for_feedback() -> None:
     [
         ({"answer": "approve"}, ApprovePlan()),
         ({"answer": "approve_accept_edits"}, ApprovePlan(mode="acceptEdits")),
+        ({"answer": "approve_and_compact"}, ApprovePlan(mode="acceptEdits", compact=True)),
         ({"answer": "revise", "feedback": "Look first."}, RevisePlan(feedback="Look first.")),
         ({"answer": "reject"}, RejectPlan()),
         ({"answer": "reject", "feedback": "No leaps."}, RejectPlan(reason="No leaps.")),

@@ -66,7 +66,16 @@ def test_a_limit_of_time_is_told() -> None:
         (
             "plan",
             "plan_approval",
-            [["approve", "reject", "approve_accept_edits", "revise", "clear_context"]],
+            [
+                [
+                    "approve",
+                    "reject",
+                    "approve_accept_edits",
+                    "approve_and_compact",
+                    "revise",
+                    "clear_context",
+                ]
+            ],
         ),
         ("no plan", "plan_approval", [["approve", "reject"]]),
         ("questions", "question", [["Red", "Blue"], ["Main", "Jib"]]),

@@ -116,6 +116,7 @@ async def test_a_plan_is_made_approved_and_implemented(desk: OpenMcp) -> None:
             "approve",
             "reject",
             "approve_accept_edits",
+            "approve_and_compact",
             "revise",
             "clear_context",
         ]
@@ -136,6 +137,49 @@ async def test_an_approved_plan_is_implemented_with_questions_about_edits(desk: 
         done = await respond(model, asked, "deny: not there")
     assert done["toolUseEvents"][-1]["status"] == "denied"
     assert "not there" in at.house.told()[-1]
+
+
+async def test_a_plan_is_implemented_as_edited(desk: OpenMcp) -> None:
+    at = await desk(WRITE_PLAN, EXIT, "Leapt.")
+    async with at.client() as model:
+        asked = await model.call(
+            "claude_start", prompt="plan it", permissionMode="plan", waitSeconds=50
+        )
+        await respond(model, asked, "approve_accept_edits", plan="# Plan\n\n1. Look twice\n")
+    assert "1. Look twice" in at.house.heard()
+
+
+async def test_a_denial_ends_the_turn_where_that_is_wanted(desk: OpenMcp) -> None:
+    at = await desk(TOUCH, "Never said.", strict=False)
+    async with at.client() as model:
+        asked = await model.call("claude_start", prompt="go", waitSeconds=50)
+        done = await respond(model, asked, "deny_and_stop: not on a Friday")
+    assert done["status"] == "interrupted"
+    assert done["recentOutput"] == []
+
+
+async def test_a_rule_is_written_where_the_answer_says(desk: OpenMcp) -> None:
+    at = await desk(TOUCH, "Made.")
+    async with at.client() as model:
+        asked = await model.call("claude_start", prompt="go", waitSeconds=50)
+        refused = await model.refused(
+            "claude_respond",
+            sessionId=asked["sessionId"],
+            id=asked["pendingQuestion"]["id"],
+            answers=["always: nowhere"],
+        )
+        assert "always: projectSettings" in refused
+        await respond(model, asked, "always: projectSettings")
+    kept = json.loads((at.house.cwd / ".claude/settings.json").read_text())
+    assert kept["permissions"]["allow"] == ["Bash(touch made *)"]
+
+
+async def test_notes_reach_the_model_with_the_answers(desk: OpenMcp) -> None:
+    at = await desk(reply(tool("AskUserQuestion", questions=[COLOUR])), "So be it.")
+    async with at.client() as model:
+        asked = await model.call("claude_start", prompt="go", waitSeconds=50)
+        await respond(model, asked, "Red", notes={"Which colour?": "a dark one"})
+    assert "a dark one" in at.house.told()[-1]
 
 
 async def test_a_plan_goes_on_in_a_new_session(desk: OpenMcp) -> None:
@@ -361,7 +405,7 @@ async def test_only_claude_code_is_told_of_the_permission_tool(desk: OpenMcp, er
     for name in ("someone", "claude-code"):
         async with at.client(era, name=name) as model:
             names[name] = [each.name for each in (await model.client.list_tools()).tools]
-    assert len(names["someone"]) == 6
+    assert len(names["someone"]) == 7
     assert [*names["someone"], "permission_check"] == names["claude-code"]
 
 
@@ -473,7 +517,7 @@ async def test_over_http_nobody_is_told_of_the_permission_tool(desk: OpenMcp, er
     at = McpHarness(whole.house, default_cwd=None)
     async with at.client(era, name="claude-code") as cli:
         names = [each.name for each in (await cli.client.list_tools()).tools]
-    assert (len(names), "permission_check" in names) == (6, False)
+    assert (len(names), "permission_check" in names) == (7, False)
     await at.aclose()
 
 

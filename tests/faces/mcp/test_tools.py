@@ -18,11 +18,12 @@ NAMES = [
     "claude_status",
     "claude_respond",
     "claude_interrupt",
+    "claude_control",
     "claude_list",
 ]
 
 
-def test_there_are_six_tools_in_little_space() -> None:
+def test_there_are_seven_tools_in_little_space() -> None:
     assert [each["name"] for each in listed()] == NAMES
     told = listed(permission_check=True)
     assert len(json.dumps(told, separators=(",", ":")).encode()) < 12_000

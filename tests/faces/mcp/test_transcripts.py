@@ -86,7 +86,7 @@ def result(content: Any, use_id: str = "t", **more: Any) -> dict[str, Any]:
 def test_a_prompt_says_who_and_when():
     said = PromptSaid(id="p", content="Do it.")
     taken = user(text("Do it."), uuid="p")
-    assert told(said, taken) == "## Person, 2023-11-14 22:13 UTC\n\nDo it."
+    assert told(said, taken) == "## Person, 2023-11-14 22:13 UTC, message p\n\nDo it."
     assert told(PromptSaid(id="p", content="Go on.", by="engine")).startswith("## Pilothouse,")
 
 
@@ -94,7 +94,9 @@ def test_a_prompt_says_what_became_of_it():
     queued = told(PromptSaid(id="p", content="Do it."))
     assert queued.endswith("Do it.\n\n_No turn has taken it yet._")
     back = PromptItem(id="p", seq=1, text="Do it.", state="withdrawn", because="the CLI ended")
-    assert markdown([back]) == "## Person\n\nDo it.\n\n_It was taken back. the CLI ended_"
+    assert (
+        markdown([back]) == "## Person, message p\n\nDo it.\n\n_It was taken back. the CLI ended_"
+    )
 
 
 def test_an_image_is_named():

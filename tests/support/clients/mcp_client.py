@@ -23,7 +23,7 @@ COMMAND = [sys.executable, "-m", "pilothouse", "mcp"]
 LONGEST_WAIT = 50
 TOOLS = {
     *("claude_start", "claude_say", "claude_status"),
-    *("claude_respond", "claude_interrupt", "claude_list"),
+    *("claude_respond", "claude_interrupt", "claude_control", "claude_list"),
 }
 AT_REST = ("done", "error", "interrupted")
 

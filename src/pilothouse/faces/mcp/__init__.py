@@ -1,1 +1,1 @@
-"""The face for MCP clients: six tools, forms for questions, resources and prompts."""
+"""The face for MCP clients: seven tools, forms for questions, resources and prompts."""

@@ -13,11 +13,12 @@ from msgspec.structs import FieldInfo, fields
 from pilothouse.api.answers import OwnUpdate
 from pilothouse.errors import UsageError
 
-from .tools import LINES, MOST_LINES, MOST_SESSIONS, SESSIONS, TOOLS, WAIT_S
+from .tools import LINES, MOST_IMAGES, MOST_LINES, MOST_SESSIONS, SESSIONS, TOOLS, WAIT_S
 
 __all__ = [
     "CALLS",
     "Call",
+    "ControlCall",
     "InterruptCall",
     "ListCall",
     "Mode",
@@ -34,6 +35,14 @@ Id = Annotated[str, Meta(min_length=1, max_length=256)]
 MOST: Final = (1 << 63) - 1
 """No cursor is beyond."""
 Wait = Annotated[float, Meta(ge=0, le=WAIT_S)]
+Dollars = Annotated[float, Meta(gt=0)]
+Thinking = Annotated[int, Meta(ge=0, le=2**31)]
+Images = Annotated[list[Text], Meta(max_length=MOST_IMAGES)]
+Action = Literal["set", "compact", "rewind", "cancel", "stop"]
+
+
+def _no_images() -> Images:
+    return []
 
 
 class Call(Struct, frozen=True, kw_only=True, rename="camel", forbid_unknown_fields=True):
@@ -48,8 +57,12 @@ class StartCall(Call, frozen=True):
     allowed_tools: list[str] | UnsetType = UNSET
     disallowed_tools: list[str] | UnsetType = UNSET
     max_turns: Annotated[int, Meta(ge=1, le=MOST)] | UnsetType = UNSET
-    max_budget_usd: Annotated[float, Meta(gt=0)] | UnsetType = UNSET
+    max_budget_usd: Dollars | UnsetType = UNSET
+    session_cap_usd: Dollars | UnsetType = UNSET
     system_prompt: Text | UnsetType = UNSET
+    thinking_tokens: Thinking | UnsetType = UNSET
+    images: Images = field(default_factory=_no_images)
+    json_schema: dict[str, Any] | UnsetType = UNSET
     dangerously_skip_permissions: bool = False
     wait_seconds: Wait = 0
 
@@ -57,8 +70,10 @@ class StartCall(Call, frozen=True):
 class SayCall(Call, frozen=True):
     session_id: Id
     message: Text
+    images: Images = field(default_factory=_no_images)
     permission_mode: Mode | UnsetType = UNSET
     fork: bool = False
+    fork_before: Id | UnsetType = UNSET
     wait_seconds: Wait = 0
 
 
@@ -76,12 +91,24 @@ class RespondCall(Call, frozen=True):
     updated_input: dict[str, Any] | UnsetType = UNSET
     updated_permissions: list[OwnUpdate] = field(default_factory=list[OwnUpdate])
     plan: Text | UnsetType = UNSET
+    images: Images = field(default_factory=_no_images)
     notes: dict[str, str] = field(default_factory=dict[str, str])
     wait_seconds: Wait = 0
 
 
 class InterruptCall(Call, frozen=True):
     session_id: Id
+
+
+class ControlCall(Call, frozen=True):
+    session_id: Id
+    action: Action
+    model: Text | UnsetType = UNSET
+    thinking_tokens: Thinking | UnsetType = UNSET
+    permission_mode: Mode | UnsetType = UNSET
+    instructions: Text | UnsetType = UNSET
+    message_id: Id | UnsetType = UNSET
+    preview: bool = False
 
 
 class ListCall(Call, frozen=True):
@@ -95,6 +122,7 @@ CALLS: Final[Mapping[str, type[Call]]] = {
     "claude_status": StatusCall,
     "claude_respond": RespondCall,
     "claude_interrupt": InterruptCall,
+    "claude_control": ControlCall,
     "claude_list": ListCall,
 }
 

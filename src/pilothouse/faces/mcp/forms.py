@@ -41,6 +41,7 @@ DECISIONS: Final[dict[str, JsonObject]] = {
     "deny": {"kind": "deny"},
     "approve": {"kind": "approve_plan", "mode": "default"},
     "approve_accept_edits": {"kind": "approve_plan", "mode": "acceptEdits"},
+    "approve_and_compact": {"kind": "approve_plan", "mode": "acceptEdits", "compact": True},
     "revise": {"kind": "revise_plan"},
     "reject": {"kind": "reject_plan"},
     "clear_context": {"kind": "clear_context", "mode": "acceptEdits"},

@@ -69,6 +69,7 @@ OTHERWISE: Final = {
     "approve": "implement it, and ask as before",
     "reject": "do not implement it; `reject: reason` tells why",
     "approve_accept_edits": "implement it, and accept every edit of files",
+    "approve_and_compact": "the same, and the conversation is summarised after the turn",
     "revise": "plan again: `revise: what to change`",
     "clear_context": "a new session that knows only the plan implements it, and accepts every edit",
     "accept": "yes; there is nothing to fill in",
@@ -181,7 +182,10 @@ def _options(question: Question) -> list[str]:
     more = {"revise": "revise_plan", "clear_context": "clear_context"}
     found = [option for option, kind in more.items() if kind in kinds]
     accepts = any(way.answer.get("mode") == "acceptEdits" for way in _approving(question.ways))
-    return ["approve", "reject", *(["approve_accept_edits"] if accepts else []), *found]
+    compacts = any(way.answer.get("compact") for way in question.ways)
+    accepting = ["approve_accept_edits"] if accepts else []
+    compacting = ["approve_and_compact"] if compacts else []
+    return ["approve", "reject", *accepting, *compacting, *found]
 
 
 def _is_always(way: Way) -> bool:
@@ -249,9 +253,14 @@ def answer_of(
     *,
     plan: str | None = None,
     notes: Mapping[str, str] | None = None,
+    images: Sequence[JsonObject] = (),
 ) -> Answer:
     """What the engine is to be told. `AnswerRefused` says what would have fitted."""
     answer = _with_words(question, _answer(question, answers), plan, notes)
+    if images:
+        if not isinstance(answer, RevisePlan):
+            raise _refused(question, "images go with the answer revise to a plan alone")
+        answer = replace(answer, images=list(images))
     if updated_input is None and not updates:
         return answer
     if not isinstance(answer, Allow) or answer.always or question.kind != "tool":
@@ -297,8 +306,6 @@ def _decided(question: Question, answers: list[str]) -> Answer:
     word, said = word.strip().casefold(), said.strip()
     if question.kind == "tool" and word == "deny_and_stop":
         return Deny(reason=said, stop=True)
-    if word == "approve_and_compact" and any(way.answer.get("compact") for way in question.ways):
-        return ApprovePlan(mode="acceptEdits", compact=True)
     if colon and word == "always" and word in _options(question):
         return Allow(always=_destination(question, said))
     is_spoken = word in ("deny", "reject", "revise")
@@ -331,6 +338,7 @@ _WORDS: Final[Mapping[str, Callable[[str], Answer]]] = {
     # Without a mode the CLI goes back to the one it had before it planned.
     "approve": lambda said: ApprovePlan(),
     "approve_accept_edits": lambda said: ApprovePlan(mode="acceptEdits"),
+    "approve_and_compact": lambda said: ApprovePlan(mode="acceptEdits", compact=True),
     "reject": lambda said: RejectPlan(reason=said),
     "revise": lambda said: RevisePlan(feedback=said or REVISE),
     "clear_context": lambda said: ClearContext(),

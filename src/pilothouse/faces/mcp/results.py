@@ -10,7 +10,7 @@ from msgspec import json
 
 from pilothouse.api.items import Item, TextItem
 from pilothouse.api.questions import Question
-from pilothouse.api.statuses import Listed, Listing, SignIn, Status, Subagent, ToolRun
+from pilothouse.api.statuses import Listed, Listing, Queued, SignIn, Status, Subagent, ToolRun
 
 from .addresses import address_of
 from .problems import FORM_CLOSED, SIGN_IN, wants_sign_in
@@ -30,6 +30,7 @@ TOOLS_SHOWN: Final = 8_000
 """Characters of the tools that were used."""
 TITLE_SHOWN: Final = 200
 SUBAGENTS_SHOWN: Final = 20
+QUEUED_SHOWN: Final = 20
 OPTIONS_SHOWN: Final = 200
 """Characters of the options that are named where an answer is to be."""
 AT_REST: Final = ("done", "error", "interrupted")
@@ -201,12 +202,17 @@ def _particulars(status: Status) -> JsonObject:
         "structuredOutput": _structured(status),
         "subagents": [_subagent(each) for each in status.subagents[-SUBAGENTS_SHOWN:]] or None,
         "queuedMessages": len(status.queued) or None,
+        "queued": [_queued(each) for each in status.queued[:QUEUED_SHOWN]] or None,
         "parentSessionId": status.parent,
         "newSessionId": status.successor,
         "simulated": status.simulated or None,
         "foreign": status.foreign or None,
     }
     return {name: value for name, value in found.items() if value is not None}
+
+
+def _queued(queued: Queued) -> JsonObject:
+    return {"messageId": queued.prompt_id, "text": queued.text[:TITLE_SHOWN]}
 
 
 def _models(status: Status) -> JsonObject:
@@ -351,6 +357,11 @@ def text(told: Mapping[str, Any]) -> str:
         earlier = told.get("toolUseLeftOut")
         before = [f"({earlier} earlier ones are left out)"] if earlier else []
         parts.append("Tools: " + ", ".join([*before, *map(_tool_text, tools)]))
+    if queued := told.get("queued"):
+        more = told["queuedMessages"] - len(queued)
+        lines = [line_of(f"{each['messageId']}: {each['text']}") for each in queued]
+        lines += [f"({more} more)"] if more else []
+        parts.append("\n".join(["No turn has these messages yet:", *map(quoted, lines)]))
     parts += [_question_text(each) for each in told.get("pendingQuestions", [])]
     if note := told.get("note"):
         parts.append(note)
@@ -365,6 +376,8 @@ def _headline(told: Mapping[str, Any]) -> str:
         line += ", resumed"
     if parent := told.get("parentSessionId"):
         line += f", from {parent}"
+    if message := told.get("messageId"):
+        line += f" | message {message}"
     simulated = " | on the simulator" if told.get("simulated") else ""
     if "turnCount" not in told:
         return line + simulated

@@ -1,4 +1,4 @@
-"""The six tools as verbs on the engine."""
+"""The seven tools as verbs on the engine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pilothouse.api import requests
 from pilothouse.api.questions import Question
-from pilothouse.api.requests import SessionOptions
+from pilothouse.api.requests import Caps, SessionOptions
 from pilothouse.api.statuses import Status
 from pilothouse.errors import (
     AnswerRefused,
@@ -24,9 +24,20 @@ from pilothouse.errors import (
     UsageError,
 )
 
-from . import problems, results
-from .calls import Call, InterruptCall, ListCall, RespondCall, SayCall, StartCall, StatusCall, read
+from . import control, problems, results
+from .calls import (
+    Call,
+    ControlCall,
+    InterruptCall,
+    ListCall,
+    RespondCall,
+    SayCall,
+    StartCall,
+    StatusCall,
+    read,
+)
 from .engine_handle import EngineHandle
+from .images import content_of, image_blocks
 from .questions import answer_of, pending, valid_answers
 from .session_wait import wait
 from .texts import members_of
@@ -121,7 +132,7 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 class ToolHandlers:
-    """The handlers of the six tools."""
+    """The handlers of the seven tools."""
 
     def __init__(self, handle: EngineHandle, *, answers: Answers) -> None:
         self._handle = handle
@@ -179,15 +190,17 @@ class ToolHandlers:
             case StartCall():
                 return await self._start(call, caller)
             case SayCall(fork=True):
-                return await self._fork(call)
+                return await self._fork(call, caller)
             case SayCall():
-                return await self._say(call)
+                return await self._say(call, caller)
             case StatusCall():
                 return await self._asked(call)
             case RespondCall():
                 return await self._respond(call, caller)
             case InterruptCall():
                 return await self._interrupt(call, caller)
+            case ControlCall():
+                return await self._control(call, caller)
             case ListCall():
                 return await self._list(call, caller)
             case _:
@@ -249,15 +262,17 @@ class ToolHandlers:
             approver = await self._check(_other_mode(options.mode))
         elif call.allowed_tools:
             approver = await self._check("leave allowedTools out")
-        cursor = await self._ready()
         request = requests.Start(
-            prompt=call.prompt,
+            prompt=await content_of(call.prompt, call.images, caller.default_cwd),
             cwd=_directory(call.working_directory, caller, required=True),
             options=options,
+            caps=_caps(call),
             key=_key(),
         )
+        cursor = await self._ready()
         started = await self._handle.ask(lambda engine: engine.start(request))
-        act = _act("claude_start", started.session_id, cursor, call.wait_seconds)
+        told = _message(started.prompt_id)
+        act = _act("claude_start", started.session_id, cursor, call.wait_seconds, told)
         return replace(act, approver=approver)
 
     async def _ready(self) -> int:
@@ -284,26 +299,34 @@ class ToolHandlers:
             )
         return None
 
-    async def _say(self, call: SayCall) -> Act:
+    async def _say(self, call: SayCall, caller: CallContext) -> Act:
+        if call.fork_before is not UNSET:
+            raise UsageError("forkBefore goes with fork: true alone")
         mode = None if call.permission_mode is UNSET else call.permission_mode
         approver = await self._check_mode(call.session_id, mode)
+        content = await content_of(call.message, call.images, caller.default_cwd)
         cursor = await self._ready()
-        request = requests.Say(content=call.message, mode=mode, key=_key())
+        request = requests.Say(content=content, mode=mode, key=_key())
         said = await self._handle.ask(lambda engine: engine.say(call.session_id, request))
         told: Told = {"resumed": True} if said.resumed else {}
+        told |= _message(said.prompt_id)
         act = _act("claude_say", said.session_id, cursor, call.wait_seconds, told)
         return replace(act, approver=approver)
 
-    async def _fork(self, call: SayCall) -> Act:
+    async def _fork(self, call: SayCall, caller: CallContext) -> Act:
         if call.permission_mode is not UNSET:
             raise UsageError(
                 "a fork begins in the mode of its session; "
                 "leave permissionMode out, and give it with the next claude_say"
             )
+        before, at = call.fork_before, None
+        if before is not UNSET:
+            at = await control.last_before(self._handle, call.session_id, before)
+        content = await content_of(call.message, call.images, caller.default_cwd)
         cursor = await self._ready()
-        request = requests.Fork(prompt=call.message, key=_key())
+        request = requests.Fork(prompt=content, at=at, key=_key())
         made = await self._handle.ask(lambda engine: engine.fork(call.session_id, request))
-        told: Told = {"parentSessionId": call.session_id}
+        told: Told = {"parentSessionId": call.session_id, **_message(made.prompt_id)}
         return _act("claude_say", made.session_id, cursor, call.wait_seconds, told)
 
     async def _interrupt(self, call: InterruptCall, caller: CallContext) -> Outcome:
@@ -314,6 +337,17 @@ class ToolHandlers:
             status = last or await self._status(call.session_id)
         told = results.brief(status, {}, answered_by=await self._by(status, caller))
         return _outcome(told, status)
+
+    async def _control(self, call: ControlCall, caller: CallContext) -> Outcome:
+        if call.action == "set" and call.permission_mode is not UNSET:
+            await self._check_mode(call.session_id, call.permission_mode)
+        if call.action == "rewind" and not call.preview:
+            # Files change, and nobody is asked.
+            await self._check("give preview: true to see what it would change")
+        told = await control.perform(self._handle, call)
+        status = await self._status(call.session_id)
+        whole = results.brief(status, told, answered_by=await self._by(status, caller))
+        return _outcome(whole, status)
 
     # Answering
 
@@ -332,6 +366,7 @@ class ToolHandlers:
             call.updated_permissions,
             plan=None if call.plan is UNSET else call.plan,
             notes=call.notes,
+            images=await image_blocks(call.images, caller.default_cwd),
         )
         by = f"mcp:{caller.name}" if caller.name else "mcp"
         try:
@@ -428,6 +463,14 @@ def _open(status: Status) -> str:
     return f"those that are open: {', '.join(named)}"
 
 
+def _message(prompt_id: str | None) -> Told:
+    return {} if prompt_id is None else {"messageId": prompt_id}
+
+
+def _caps(call: StartCall) -> Caps:
+    return Caps() if call.session_cap_usd is UNSET else Caps(session_usd=call.session_cap_usd)
+
+
 def _key() -> str:
     return str(uuid.uuid4())
 
@@ -442,6 +485,8 @@ def _options(call: StartCall) -> SessionOptions:
         "max_turns": call.max_turns,
         "max_budget_usd": call.max_budget_usd,
         "append_system_prompt": call.system_prompt,
+        "max_thinking_tokens": call.thinking_tokens,
+        "json_schema": call.json_schema,
     }
     return SessionOptions(**{name: each for name, each in given.items() if each is not UNSET})
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Any, Final
 
 __all__ = [
+    "ACTIONS",
     "LINES",
     "MODES",
+    "MOST_IMAGES",
     "MOST_LINES",
     "MOST_SESSIONS",
     "PERMISSION_CHECK",
@@ -26,6 +28,8 @@ LINES: Final = 50
 MOST_LINES: Final = 1_000
 SESSIONS: Final = 50
 MOST_SESSIONS: Final = 500
+MOST_IMAGES: Final = 20
+ACTIONS: Final = ("set", "compact", "rewind", "cancel", "stop")
 
 STRING: Final[Schema] = {"type": "string"}
 COUNT: Final[Schema] = {"type": "integer"}
@@ -33,7 +37,8 @@ STATUS: Final[Schema] = {"type": "string", "enum": list(STATES)}
 
 
 def _text(description: str) -> Schema:
-    return {"type": "string", "minLength": 1, "description": description}
+    # That it may not be empty is said to who leaves it so: the list has to be short.
+    return {"type": "string", "description": description}
 
 
 def _texts(description: str) -> Schema:
@@ -95,8 +100,7 @@ WAIT: Final[Schema] = {
     "type": "number",
     "minimum": 0,
     "maximum": WAIT_S,
-    "description": "Wait up to so many seconds for a question or the turn's end, then tell all "
-    "of claude_status",
+    "description": "Wait so long for a question or the turn's end, then tell all of claude_status",
 }
 
 QUESTION: Final = _told(
@@ -123,7 +127,16 @@ QUESTION: Final = _told(
     "questions",
 )
 
-ACTED: Final[Schema] = {"sessionId": STRING, "status": STATUS, "cursor": COUNT}
+MESSAGE: Final = _text("A message's id, from claude_say or the transcript")
+IMAGES: Final[Schema] = {
+    "type": "array",
+    "items": STRING,
+    "description": "Image files, or data: URLs",
+}
+THINKING: Final[Schema] = {"type": "integer", "minimum": 0, "description": "Tokens for a thought"}
+
+# Which states there are stands once, in claude_status.
+ACTED: Final[Schema] = {"sessionId": STRING, "status": STRING, "cursor": COUNT}
 
 START: Final = _tool(
     "claude_start",
@@ -144,7 +157,18 @@ START: Final = _tool(
                 "exclusiveMinimum": 0,
                 "description": "Default: no limit",
             },
+            "sessionCapUsd": {
+                "type": "number",
+                "exclusiveMinimum": 0,
+                "description": "No turn begins once the session has cost this",
+            },
             "systemPrompt": _text("Text that is appended to the system prompt"),
+            "thinkingTokens": THINKING,
+            "images": IMAGES,
+            "jsonSchema": {
+                "type": "object",
+                "description": "The form of the result, which is told as structuredOutput",
+            },
             "dangerouslySkipPermissions": {
                 "type": "boolean",
                 "description": "Ask for no permission at all. The operator has to allow it",
@@ -153,7 +177,7 @@ START: Final = _tool(
         },
         "prompt",
     ),
-    _told(ACTED, "sessionId", "status"),
+    _told({**ACTED, "messageId": STRING}, "sessionId", "status"),
     destroys=True,
 )
 
@@ -166,18 +190,25 @@ SAY: Final = _tool(
         {
             "sessionId": SESSION,
             "message": _text("The message"),
+            "images": IMAGES,
             "permissionMode": _mode("Switch to this mode first"),
             "fork": {
                 "type": "boolean",
                 "description": "Leave the session as it is; say it to a copy, which is a new one",
             },
+            "forkBefore": _text("With fork: the copy ends before the message of this id"),
             "waitSeconds": WAIT,
         },
         "sessionId",
         "message",
     ),
     _told(
-        {**ACTED, "resumed": {"type": "boolean"}, "parentSessionId": STRING},
+        {
+            **ACTED,
+            "resumed": {"type": "boolean"},
+            "parentSessionId": STRING,
+            "messageId": STRING,
+        },
         "sessionId",
         "status",
     ),
@@ -232,6 +263,7 @@ STATUS_TOOL: Final = _tool(
             "structuredOutput": {},
             "compacting": {"type": "boolean"},
             "subagents": {"type": "array", "items": {"type": "object"}},
+            "queued": {"type": "array", "items": {"type": "object"}},
             "turnCount": COUNT,
             "cursor": COUNT,
             "next": STRING,
@@ -270,6 +302,7 @@ RESPOND: Final = _tool(
                 "description": "With allow: run the tool with this input instead",
             },
             "plan": _text("With an approval: the plan as edited"),
+            "images": {**IMAGES, "description": "With revise: as in claude_say"},
             "notes": {
                 "type": "object",
                 "description": "Notes to the answers, by the question's text",
@@ -304,6 +337,30 @@ INTERRUPT: Final = _tool(
     open_world=False,
 )
 
+CONTROL: Final = _tool(
+    "claude_control",
+    "Control a session",
+    "set: model, thinkingTokens, permissionMode, now and later. compact: summarise the "
+    "conversation to make room. rewind: take files back to before a message. cancel: take a queued "
+    "message back. stop: end its CLI.",
+    _object(
+        {
+            "sessionId": SESSION,
+            "action": {"type": "string", "enum": list(ACTIONS), "description": "What to do"},
+            "model": _text("set: as in claude_start, or default"),
+            "thinkingTokens": THINKING,
+            "permissionMode": _mode("set: this mode"),
+            "instructions": _text("compact: what to keep"),
+            "messageId": MESSAGE,
+            "preview": {"type": "boolean", "description": "rewind: only tell what would change"},
+        },
+        "sessionId",
+        "action",
+    ),
+    _told({**ACTED, "rewind": {"type": "object"}, "note": STRING}, "sessionId", "status"),
+    destroys=True,
+)
+
 LIST: Final = _tool(
     "claude_list",
     "List sessions",
@@ -326,7 +383,7 @@ LIST: Final = _tool(
                         "displayText": STRING,
                         "timestamp": STRING,
                         "isActive": {"type": "boolean"},
-                        "activeStatus": STATUS,
+                        "activeStatus": STRING,
                         "openQuestions": COUNT,
                     },
                     "sessionId",
@@ -344,7 +401,7 @@ LIST: Final = _tool(
     open_world=False,
 )
 
-TOOLS: Final = (START, SAY, STATUS_TOOL, RESPOND, INTERRUPT, LIST)
+TOOLS: Final = (START, SAY, STATUS_TOOL, RESPOND, INTERRUPT, CONTROL, LIST)
 
 PERMISSION_CHECK: Final = _tool(
     "permission_check",

@@ -90,7 +90,7 @@ def _fitting(items: Sequence[Item], room: int, *, is_any: bool) -> tuple[list[It
     """Return the last of the items that fit, one at least if `is_any`, and the room left."""
     fitting: list[Item] = []
     for item in reversed(items):
-        room -= sum(len(each.text.encode()) + 32 for each in (*_said(item), *_ended(item)))
+        room -= sum(map(_size, (*_said(item), *_ended(item))))
         if room < 0 and (fitting or not is_any):
             break
         fitting.append(item)
@@ -104,6 +104,11 @@ class _Piece(NamedTuple):
     speaker: str
     """Who says it; empty for a note on what happened."""
     text: str
+
+
+def _size(piece: _Piece) -> int:
+    """How many bytes it takes, at most: who speaks, the text, and what is between them."""
+    return len(piece.speaker.encode()) + len(piece.text.encode()) + 8
 
 
 def markdown(items: Sequence[Item]) -> str:
@@ -162,8 +167,9 @@ def _pieces(speaker: str, parts: Iterator[str]) -> Iterator[_Piece]:
 def _speaker(item: Item) -> str:
     match item:
         case PromptItem():
-            by = SPEAKERS.get(item.by, "Person")
-            return f"{by}, {_minute(item.at)}" if item.at else by
+            when = [_minute(item.at)] if item.at else []
+            # By its id files are taken back to before it, and a fork leaves it out.
+            return ", ".join([SPEAKERS.get(item.by, "Person"), *when, f"message {item.id}"])
         case TextItem() | ToolItem():
             return "Claude" if item.agent is None else "Claude (subagent)"
         case _:
