@@ -12,6 +12,7 @@ from msgspec import DecodeError, Struct, json
 
 from pilothouse.api.events import Batch, Event
 from pilothouse.api.statuses import Status
+from pilothouse.api.waits import PASSING, Wanted
 from pilothouse.errors import PilothouseError, ServerError
 
 from .engine_handle import EngineHandle
@@ -26,10 +27,6 @@ AGAIN_S: Final = 0.1
 ASKING: Final = "waits for an answer"
 LINE: Final = 200
 """Characters of what is told of the work."""
-AT_REST: Final = ("done", "error", "interrupted")
-MATTERS: Final = frozenset({"question.opened", "question.closed", "question.decided", "turn.ended"})
-PASSING: Final = frozenset({"partial", "noise"})
-"""Pieces of what is told whole soon after, and what no face shows."""
 
 
 async def wait(
@@ -47,7 +44,7 @@ async def wait(
     neither works nor asks. `status` is the session as it is now. Return the status that ended the
     wait; None: an event did, or the time ran out.
     """
-    wanted = _Wanted(after, at_rest=at_rest)
+    wanted = Wanted(after, at_rest=at_rest)
     if wanted.is_it(status):
         return status
     lost: PilothouseError | None = None
@@ -67,27 +64,11 @@ async def wait(
     return found
 
 
-class _Wanted:
-    """What is waited for."""
-
-    def __init__(self, after: int | None, *, at_rest: bool) -> None:
-        self.after = after
-        self._at_rest = at_rest
-
-    def is_it(self, status: Status) -> bool:
-        if status.state in AT_REST:
-            return True
-        return self.after is None and not self._at_rest and status.state != "active"
-
-    def has_it(self, batch: Batch) -> bool:
-        return self.after is not None and _matters(batch)
-
-
 class _Watch:
     """One session, watched until something matters: on one engine, and on the next one."""
 
     def __init__(
-        self, handle: EngineHandle, status: Status, wanted: _Wanted, telling: _Telling
+        self, handle: EngineHandle, status: Status, wanted: Wanted, telling: _Telling
     ) -> None:
         self._handle = handle
         self._session_id = status.session_id
@@ -131,12 +112,6 @@ class _Watch:
 
     async def _status(self) -> Status:
         return await self._handle.ask(lambda engine: engine.status(self._session_id))
-
-
-def _matters(batch: Batch) -> bool:
-    # What has been lost from the journal may have mattered.
-    is_lost = any(gap.reason != "partials" for gap in batch.gaps)
-    return is_lost or any(event.kind in MATTERS for event in batch.events)
 
 
 @asynccontextmanager
