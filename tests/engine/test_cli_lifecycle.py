@@ -43,6 +43,27 @@ async def test_a_conversation_that_was_cleared_has_one_writer(house: OpenEngine)
         await other.say(status.claude_session_id, Say(content="mine"))
 
 
+@pytest.mark.simulated
+async def test_a_message_that_was_accepted_while_the_engine_left_is_the_next_ones(
+    relayed: OpenEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = await relayed("One.", "Two.")
+    session_id = await it.done()
+    lifecycle = it.engine.sessions[session_id].cli
+    reserve = lifecycle.reserve
+
+    async def reserve_and_leave(**given: str) -> None:
+        await reserve(**given)
+        assert await lifecycle.leave()
+
+    monkeypatch.setattr(lifecycle, "reserve", reserve_and_leave)
+    await it.engine.say(session_id, Say(content="more"))
+    await it.close()
+    await it.open()
+    status = await it.when(session_id, lambda status: status.result == "Two.")
+    assert list(status.queued) == []
+
+
 async def silent(folder: Path) -> SessionEngine:
     """An engine whose CLI starts and never says a word."""
     program = folder / "claude"

@@ -215,6 +215,9 @@ class CLILifecycle:
         """Start a CLI, unless one is alive or being started."""
         if self._starting is not None or self.client is not None:
             return
+        if self.phase == "left":
+            # This engine ends. What was accepted meanwhile is the next one's to send.
+            return
         self._step("start")
         # A new one each time: whoever closed the last CLI may still wait for its end.
         self._ended = asyncio.Event()
