@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -256,7 +257,8 @@ async def test_whoever_comes_after_the_end_is_sent_away(tmp_path: Path) -> None:
 
 async def test_a_cli_that_ends_by_itself_is_told_with_its_signal(tmp_path: Path) -> None:
     async with started(tmp_path) as (cli, hearer):
-        cli._process.signal(signal.SIGKILL)
+        assert cli.pid is not None
+        os.kill(cli.pid, signal.SIGKILL)
         async with asyncio.timeout(DEADLINE):
             await hearer.gone.wait()
         assert hearer.exits[0].signal == signal.SIGKILL

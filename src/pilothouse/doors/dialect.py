@@ -1,6 +1,6 @@
 """The `--sdk-url` dialect: a CLI that dials our door itself, without a relay.
 
-    argv ──> StdioTransport: starts, guards and ends the process; its pipes carry nothing
+    DiallingProcess                                         how it is started and ended
     CLI ──> /ws/SESSION ──> visited ──> Receiver            its lines, each once
     CLI ──> POST /session/SESSION/events ──> posted ──┘     in the hybrid mode
     write ──> Outbox ──> the socket                         kept until the CLI has shown it has them
@@ -22,17 +22,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
 
-from pilothouse import __version__
 from pilothouse.relay.refusals import Refusal
 from pilothouse.transport.base import Exit, TransportClosed, TransportError
-from pilothouse.transport.stdio import HIGH_WATER, StdioTransport
+from pilothouse.transport.stdio import HIGH_WATER
 
 from .contract import LostLines
 from .dialect_lines import Answers, Assembly, Head, Hearing, Outbox, read_head
@@ -43,12 +40,9 @@ if TYPE_CHECKING:
 
     from .sockets import Socket
 
-__all__ = ["SdkUrlTransport", "refuses"]
+__all__ = ["DiallingProcess", "SdkUrlTransport", "refuses"]
 
 FIRST_REFUSING: Final[Version] = (2, 1, 121)
-
-TOKEN_DESCRIPTOR: Final = "CLAUDE_CODE_WEBSOCKET_AUTH_FILE_DESCRIPTOR"
-TOKEN: Final = "CLAUDE_CODE_SESSION_ACCESS_TOKEN"
 
 TOO_LONG: Final = "a line of the CLI was lost: it is longer than any that is taken; ending the CLI"
 
@@ -79,31 +73,42 @@ def refuses(version: Version) -> str | None:
     )
 
 
+class DiallingProcess(Protocol):
+    """The process of a CLI that dials."""
+
+    @property
+    def pid(self) -> int | None:
+        """Its number, also after its end, if it is known."""
+        ...
+
+    @property
+    def stderr_tail(self) -> str:
+        """The last part of what it wrote to stderr so far, if that can be read."""
+        ...
+
+    async def start(self, ended: Callable[[Exit], None]) -> None:
+        """Have it run, and call `ended` once when it does not any more."""
+        ...
+
+    def end(self) -> None:
+        """Have it end in order. Called once, when it has everything that was written."""
+        ...
+
+    async def aclose(self, *, grace: float) -> Exit:
+        """Have it ended, whatever that takes, and tell how it ended."""
+        ...
+
+
 class SdkUrlTransport:
-    """Starts one CLI that dials our door, and carries its lines across its connections.
+    """Carries the lines of one CLI that dials our door across its connections.
 
     Nothing that is written gets lost on our side: it waits for a connection, and is sent again
     after one that broke until the CLI has shown that it has it (see `Outbox`).
-
-    Such a CLI has no input that could end: `close_stdin` sends SIGINT once everything is sent.
-    2.1.119 and the Node build then end with 0, the native 2.1.37 mostly by the signal; a running
-    turn is not finished.
     """
 
     def __init__(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: str | None,
-        env: Mapping[str, str],
-        session_id: str,
-        run: str,
-        token: str,
-        url: str,
-        hybrid: bool = False,
-        on_stderr: Callable[[str], None] | None = None,
+        self, process: DiallingProcess, *, session_id: str, run: str, hybrid: bool = False
     ) -> None:
-        """`argv` is a launch for pipes; `url` the server's, before `/ws/`: `ws://` or `wss://`."""
         self.session_id: Final = session_id
         self.run: Final = run
         self.machine: Final = ""
@@ -114,14 +119,7 @@ class SdkUrlTransport:
         """Told in a sentence when lines of the CLI's are known to be lost."""
         self.reconnected: Callable[[], None] | None = None
         """Called after every reconnect; `initialize` is to be sent again then."""
-        self._process = StdioTransport(
-            [*argv, f"--sdk-url={url.rstrip('/')}/ws/{quote(session_id, safe='')}"],
-            cwd=cwd,
-            env=_environment(env, session_id, run, hybrid=hybrid),
-            on_stderr=on_stderr,
-            # By a descriptor: it is to be seen neither in argv nor in the environment.
-            secrets={TOKEN_DESCRIPTOR: token.encode()},
-        )
+        self._process = process
         self._hybrid = hybrid
         self._receiver: Receiver | None = None
         self._link: _Link | None = None
@@ -133,7 +131,7 @@ class SdkUrlTransport:
         self._room.set()
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
         self._input_closed = False
-        self._interrupted = False
+        self._is_ending = False
         self._exit: Exit | None = None
         self._done = asyncio.Event()
 
@@ -159,7 +157,7 @@ class SdkUrlTransport:
         if self._receiver is not None:
             raise TransportError("a transport starts only once")
         self._receiver = receiver
-        await self._process.start(_Process(self._process_ended))
+        await self._process.start(self._process_ended)
 
     def write(self, data: bytes) -> None:
         """Queue bytes for the CLI; whole lines go, over this connection or the next."""
@@ -186,12 +184,12 @@ class SdkUrlTransport:
         self._input_closed = True
         self._answers.stop()
         if self._link is not None and self._outbox.waiting:
-            self._after(FLUSH_GRACE, self._interrupt)
+            self._after(FLUSH_GRACE, self._end_process)
         else:
-            self._interrupt()
+            self._end_process()
 
     async def aclose(self, *, grace: float = 5.0) -> Exit:
-        """End the CLI: SIGINT, SIGTERM after `grace`, SIGKILL 2 s later."""
+        """End the CLI, in order if it does so within `grace`."""
         self.close_stdin()
         exit_ = await self._process.aclose(grace=grace)
         # One that never ran has nobody to tell.
@@ -199,12 +197,11 @@ class SdkUrlTransport:
             await self._done.wait()
         return exit_
 
-    def _interrupt(self) -> None:
-        """Once: a second one kills a CLI that is ending in order."""
-        self._cancel(self._interrupt)
-        if not self._interrupted:
-            self._interrupted = True
-            self._process.signal(signal.SIGINT)
+    def _end_process(self) -> None:
+        self._cancel(self._end_process)
+        if not self._is_ending:
+            self._is_ending = True
+            self._process.end()
 
     def _process_ended(self, exit_: Exit) -> None:
         self._exit = exit_
@@ -278,7 +275,7 @@ class SdkUrlTransport:
         if self._exit is not None:
             self._finish_soon()
         elif self._input_closed:
-            self._interrupt()
+            self._end_process()
 
     async def _receive(self, link: _Link) -> None:
         assembly = Assembly(self._tell_lost)
@@ -303,7 +300,7 @@ class SdkUrlTransport:
                     self._answers.sent(data)
             self._room_changed()
             if self._input_closed and not self._outbox.waiting:
-                self._interrupt()
+                self._end_process()
 
     async def posted(self, body: bytes) -> int:
         """Take a batch of the hybrid mode; what was posted before is dropped."""
@@ -338,22 +335,6 @@ class SdkUrlTransport:
     def _tell_lost(self, sentence: str) -> None:
         if self.lost_lines is not None:
             self.lost_lines(sentence)
-
-
-class _Process:
-    """Hears of the process's end. Its pipes carry nothing that matters: the socket does."""
-
-    def __init__(self, ended: Callable[[Exit], None]) -> None:
-        self._ended = ended
-
-    def data_received(self, data: bytes) -> None:
-        pass
-
-    def eof_received(self) -> None:
-        pass
-
-    def exited(self, exit: Exit) -> None:
-        self._ended(exit)
 
 
 class _Link:
@@ -408,22 +389,3 @@ class _Batch(msgspec.Struct):
 def _read_batch(body: bytes) -> list[bytes]:
     events = map(bytes, msgspec.json.decode(body, type=_Batch).events)
     return [msgspec.json.format(each, indent=-1) if b"\n" in each else each for each in events]
-
-
-def _environment(
-    env: Mapping[str, str], session_id: str, run: str, *, hybrid: bool
-) -> dict[str, str]:
-    """The launch's environment, with what says that the CLI works for a server.
-
-    What the launch itself says stays. `CLAUDE_CODE_REMOTE` is left to it: with that, later builds
-    write the token to a file below /home/claude, whatever HOME is, and loosen what they ask about;
-    the protocol's documentation has the list.
-    """
-    remote = {
-        "CLAUDE_CODE_REMOTE_SESSION_ID": session_id,
-        "CLAUDE_CODE_CONTAINER_ID": run,
-        "CLAUDE_CODE_ENVIRONMENT_RUNNER_VERSION": f"pilothouse/{__version__}",
-    }
-    own = {"CLAUDE_CODE_POST_FOR_SESSION_INGRESS_V2": "1"} if hybrid else {}
-    # A token in the environment would go before the descriptor's.
-    return {name: value for name, value in (remote | dict(env) | own).items() if name != TOKEN}

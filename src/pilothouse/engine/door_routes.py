@@ -16,6 +16,7 @@ from pilothouse.client.client import Carry
 from pilothouse.client.launch import Launch
 from pilothouse.client.locate import ask_version
 from pilothouse.doors.dialect import SdkUrlTransport, refuses
+from pilothouse.doors.dialling_process import launched
 from pilothouse.doors.door import Doors
 from pilothouse.doors.left_transport import Leftover, LeftTransport
 from pilothouse.doors.local import LocalRelays
@@ -336,7 +337,7 @@ class DoorRoute(Route):
         return transport
 
     def _dialled(self, launch: Launch) -> SdkUrlTransport:
-        transport = SdkUrlTransport(
+        transport = launched(
             launch.argv,
             cwd=launch.cwd,
             env=launch.env,

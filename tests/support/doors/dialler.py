@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from pilothouse.doors.dialect import SdkUrlTransport
+from pilothouse.doors.dialling_process import launched
 from pilothouse.doors.sockets import Scope, Socket
 from pilothouse.transport import Exit
 from tests.support.waiting import DEADLINE
@@ -111,7 +112,7 @@ class DiallingPeer:
 
 
 def transport(folder: Path, *, hybrid: bool = False, **env: str) -> SdkUrlTransport:
-    return SdkUrlTransport(
+    return launched(
         [sys.executable, "-c", PROGRAM, str(folder / "told")],
         cwd=str(folder),
         env=env,

@@ -13,6 +13,7 @@ from typing import Any
 from pilothouse import Client, ControlError, Options, SessionEnded
 from pilothouse.client.launch import Launch, prepare
 from pilothouse.doors.dialect import SdkUrlTransport
+from pilothouse.doors.dialling_process import launched
 from pilothouse.doors.door import Doors
 from pilothouse.doors.http_server import serve
 from pilothouse.doors.tokens import Keyring
@@ -60,7 +61,7 @@ class Hall:
         )
 
     def transport(self, launch: Launch, *, token: str, hybrid: bool) -> SdkUrlTransport:
-        return SdkUrlTransport(
+        return launched(
             launch.argv,
             cwd=launch.cwd,
             env=launch.env,
