@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from pilothouse.doors import door
-from pilothouse.doors.door import STATUS, Doors
+from pilothouse.doors.door import STATUS, WORDS, Doors
 from pilothouse.doors.sockets import Scope, Socket
 from pilothouse.doors.tokens import Keyring
 from pilothouse.relay.refusals import HEADER, PERMANENT, Refusal
@@ -65,6 +65,7 @@ class Answer(NamedTuple):
 
     status: int
     code: int | None = None
+    words: str = ""
 
 
 def turned_away(refusal: Refusal) -> Answer:
@@ -78,6 +79,11 @@ def sent_away(code: int) -> Answer:
 
 
 FORBIDDEN = Answer(403)
+
+
+def refused(refusal: Refusal) -> Answer:
+    """The answer to a CLI that dials: a status that is final, and why."""
+    return Answer(403, words=WORDS[refusal])
 
 
 async def knock(
@@ -105,7 +111,8 @@ async def knock(
             return FORBIDDEN
         case ["http.response.start", "http.response.body"]:
             told = dict(sent[0]["headers"]).get(HEADER.encode())
-            return Answer(sent[0]["status"], int(told) if told else None)
+            words = sent[1]["body"].decode().strip()
+            return Answer(sent[0]["status"], int(told) if told else None, words)
         case ["accept", "close"]:
             return sent_away(sent[1]["code"])
         case other:
@@ -197,12 +204,15 @@ async def test_a_run_has_one_route() -> None:
     assert await knock(opened(Guest("ws")), "/relay/a-session") == sent_away(
         Refusal.SESSION_UNKNOWN
     )
-    assert await knock(opened(Guest("relay")), "/ws/a-session") == FORBIDDEN
+    assert await knock(opened(Guest("relay")), "/ws/a-session") == refused(Refusal.SESSION_UNKNOWN)
 
 
-async def test_a_cli_is_refused_by_a_status_which_it_takes_for_final() -> None:
-    assert await knock(opened(Guest("ws")), "/ws/a-session", "nonsense") == FORBIDDEN
-    assert await knock(opened(), "/ws/a-session") == FORBIDDEN
+async def test_a_cli_is_refused_by_a_status_which_it_takes_for_final_and_told_why() -> None:
+    forged = await knock(opened(Guest("ws")), "/ws/a-session", "nonsense")
+    assert forged == refused(Refusal.TOKEN_REFUSED)
+    foreign = Keyring(b"j" * 32).issue("a-session", "a-run")
+    assert await knock(opened(), "/ws/a-session", foreign) == refused(Refusal.OTHER_SERVER)
+    assert await knock(opened(), "/ws/a-session") == refused(Refusal.SESSION_ENDED)
 
 
 async def test_the_runs_of_a_machine_come_in_while_it_is_trusted() -> None:

@@ -243,7 +243,7 @@ class SdkUrlTransport:
         """Speak with the CLI over this connection, which replaces an older one."""
         link = _Link(socket)
         if self._receiver is None or self._exit is not None:
-            link.end(Refusal.SESSION_ENDED)
+            link.end(Refusal.SESSION_ENDED, "the session has ended")
         else:
             self._attach(link)
         try:

@@ -17,6 +17,7 @@ on after a restart is to be expected before the app is served.
 
 from __future__ import annotations
 
+import logging
 from typing import Final, NamedTuple, Protocol
 from urllib.parse import unquote
 
@@ -36,10 +37,19 @@ STATUS: Final = {
     Refusal.SESSION_ENDED: 410,
     Refusal.OTHER_SERVER: 503,
 }
+WORDS: Final = {
+    Refusal.TOKEN_REFUSED: "this token does not open this address; ask for another",
+    Refusal.SESSION_UNKNOWN: "no CLI is expected at this address; ask for another",
+    Refusal.SESSION_ENDED: "the session that this token was for has ended; ask for another",
+    Refusal.OTHER_SERVER: "this token is of another server than the one that runs here now",
+}
+"""What a CLI is told that dials and is refused. It shows that in its debug output alone."""
 FORBIDDEN: Final = 403
 NOT_FOUND: Final = 404
 WRONG_METHOD: Final = 405
 TOO_LARGE: Final = 413
+
+log = logging.getLogger("pilothouse.doors")
 
 
 class RunnerDoor(Protocol):
@@ -123,7 +133,8 @@ class Doors:
         if isinstance(found, Refusal):
             # 2.1.37 knows no close code that is final: only an HTTP status keeps it from dialling
             # again each second.
-            await socket.refuse(FORBIDDEN, {})
+            log.warning("a CLI that dialled was refused", extra={"reason": WORDS[found]})
+            await socket.refuse(FORBIDDEN, because=WORDS[found])
         elif await socket.accept():
             await found.visited(socket)
 

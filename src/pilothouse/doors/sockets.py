@@ -58,21 +58,25 @@ class Socket:
         await self._send({"type": "websocket.accept"})
         return True
 
-    async def refuse(self, status: int, headers: Mapping[str, str]) -> None:
-        """Turn it away before it is open, with an HTTP status."""
+    async def refuse(
+        self, status: int, headers: Mapping[str, str] | None = None, *, because: str = ""
+    ) -> None:
+        """Turn it away before it is open, with an HTTP status and a sentence as its body."""
         if (await self._receive())["type"] == "websocket.connect":
-            for message in self._refusal(status, headers):
+            for message in self._refusal(status, headers or {}, because):
                 await self._send(message)
         self._closed = True
 
-    def _refusal(self, status: int, headers: Mapping[str, str]) -> list[Scope]:
+    def _refusal(self, status: int, headers: Mapping[str, str], because: str) -> list[Scope]:
         if "websocket.http.response" not in (self._scope.get("extensions") or {}):
             # All that such a server can say, which it does with 403.
             return [{"type": "websocket.close"}]
-        given = {"content-length": "0", **headers}
+        body = f"{because}\n".encode() if because else b""
+        kind = {"content-type": "text/plain; charset=utf-8"} if because else {}
+        given = {"content-length": str(len(body)), **kind, **headers}
         raw = [(name.encode(), value.encode()) for name, value in given.items()]
         start = {"type": "websocket.http.response.start", "status": status, "headers": raw}
-        return [start, {"type": "websocket.http.response.body", "body": b""}]
+        return [start, {"type": "websocket.http.response.body", "body": body}]
 
     async def receive(self) -> bytes | str | None:
         """The next message; None once the peer is gone."""
