@@ -217,6 +217,12 @@ if TYPE_CHECKING:
     from .client.turns import (
         WaitingOn as WaitingOn,
     )
+    from .doors.dial_in import (
+        DialInDoor as DialInDoor,
+    )
+    from .doors.dial_in import (
+        listen as listen,
+    )
     from .engine.engine import (
         SessionEngine as SessionEngine,
     )
@@ -393,6 +399,7 @@ __all__ = [
     "CostReport",
     "Decline",
     "Deny",
+    "DialInDoor",
     "Dialog",
     "DialogAnswer",
     "DirectoryRefused",
@@ -490,6 +497,7 @@ __all__ = [
     "deny_tool",
     "document",
     "image",
+    "listen",
     "load_settings",
     "query",
     "run",
@@ -598,6 +606,10 @@ _HOMES: dict[str, tuple[str, ...]] = {
         "Stalled",
         "Turn",
         "WaitingOn",
+    ),
+    "doors.dial_in": (
+        "DialInDoor",
+        "listen",
     ),
     "engine.engine": ("SessionEngine",),
     "errors": (

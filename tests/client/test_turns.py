@@ -117,6 +117,20 @@ def test_a_turns_cost_is_what_it_added(version: str) -> None:
     assert turns[1].cost_usd < results[-1].total_cost_usd
 
 
+def test_where_echoes_are_not_sure_to_come_a_result_answers_the_oldest_prompt() -> None:
+    tracker = TurnTracker(echoes=False)
+    tracker.prompt_sent("a")
+    tracker.prompt_sent("b")
+    (turn,) = tracker.receive([BEGUN, WORDS, result()])
+    assert turn.prompts == ("a",)
+    # Once one has come, they are waited for as ever.
+    (turn,) = tracker.receive([BEGUN, echo("b"), WORDS, result()])
+    assert turn.prompts == ("b",)
+    tracker.prompt_sent("c")
+    (turn,) = tracker.receive([BEGUN, WORDS, result()])
+    assert turn.prompts == ()
+
+
 def test_the_cost_starts_anew_with_a_new_conversation() -> None:
     tracker = TurnTracker()
     tracker.receive([result(total_cost_usd=5.0), message("conversation_reset")])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.doors.http_server import listen
+from pilothouse.doors.http_server import serve_at
 from pilothouse.transport import Exit
 from tests.support.doors.ledger import Disk
 from tests.support.doors.server import KEYRING, RUN, SESSION, TOKEN, DoorServer
@@ -202,7 +202,7 @@ async def test_a_stopped_door_is_waited_for(tmp_path: Path) -> None:
     path, house = tmp_path / "door", DoorServer(Disk())
     async with relay(f"unix:{path}", tmp_path, python("print('one')"), token=TOKEN) as running:
         await house.transport.start(house.book)
-        async with listen(house.doors, path):
+        async with serve_at(house.doors, path):
             await house.book.ended()
             assert await running.result() == 0
     assert house.book.disk.lines == [b"one"]

@@ -17,7 +17,7 @@ from websockets.asyncio.client import unix_connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from pilothouse.doors.door import Doors
-from pilothouse.doors.http_server import LONGEST_MESSAGE, listen
+from pilothouse.doors.http_server import LONGEST_MESSAGE, serve_at
 from pilothouse.doors.sockets import Socket
 from pilothouse.doors.tokens import Keyring
 from pilothouse.errors import ServerError
@@ -70,7 +70,7 @@ def connect(path: str, token: str = "") -> Connect:
 
 async def test_it_is_served_to_its_owner_alone_and_gone_at_the_end(tmp_path: Path) -> None:
     path = tmp_path / "door"
-    async with listen(doors(), path):
+    async with serve_at(doors(), path):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         async with connect(str(path)) as link:
             await link.send(b"hello")
@@ -79,7 +79,7 @@ async def test_it_is_served_to_its_owner_alone_and_gone_at_the_end(tmp_path: Pat
 
 
 async def test_one_that_is_refused_hears_the_code(tmp_path: Path) -> None:
-    async with listen(doors(), tmp_path / "door"):
+    async with serve_at(doors(), tmp_path / "door"):
         with pytest.raises(InvalidStatus) as refused:
             await connect(str(tmp_path / "door"), "false")
         async with connect(str(tmp_path / "door"), KEYRING.issue("s", "ended")) as link:
@@ -93,7 +93,7 @@ async def test_one_that_is_refused_hears_the_code(tmp_path: Path) -> None:
 
 async def test_a_line_may_be_very_long(tmp_path: Path) -> None:
     frame = door_frames.encode(Frame(FrameKind.LINES, 1, 0, b"x" * LONGEST_LINE + b"\n"))
-    async with listen(doors(), tmp_path / "door"), connect(str(tmp_path / "door")) as link:
+    async with serve_at(doors(), tmp_path / "door"), connect(str(tmp_path / "door")) as link:
         await link.send(frame)
         assert await link.recv() == frame
 
@@ -104,7 +104,7 @@ async def test_what_is_longer_than_a_line_is_not_taken_and_said_to_be_too_long(
     echo = Echo()
     made = Doors(KEYRING)
     made.expect(echo)
-    async with listen(made, tmp_path / "door"), connect(str(tmp_path / "door")) as link:
+    async with serve_at(made, tmp_path / "door"), connect(str(tmp_path / "door")) as link:
         with suppress(ConnectionClosed):
             await link.send(b"x" * (LONGEST_MESSAGE + 1))
         async with asyncio.timeout(DEADLINE):
@@ -114,7 +114,7 @@ async def test_what_is_longer_than_a_line_is_not_taken_and_said_to_be_too_long(
 async def test_a_connection_that_stays_does_not_keep_it_from_ending(tmp_path: Path) -> None:
     path = tmp_path / "door"
     async with asyncio.timeout(DEADLINE):
-        async with listen(doors(), path):
+        async with serve_at(doors(), path):
             link = await connect(str(path))
             await link.send(b"hello")
             await link.recv()
@@ -126,7 +126,7 @@ async def test_what_a_killed_server_left_is_replaced(tmp_path: Path) -> None:
     path = tmp_path / "door"
     with socket.socket(socket.AF_UNIX) as left:
         left.bind(str(path))
-    async with listen(doors(), path), connect(str(path)) as link:
+    async with serve_at(doors(), path), connect(str(path)) as link:
         await link.send(b"hello")
         assert await link.recv() == b"hello"
 
@@ -135,14 +135,14 @@ async def test_a_file_that_is_no_socket_is_left_alone(tmp_path: Path) -> None:
     path = tmp_path / "door"
     path.write_text("mine")
     with pytest.raises(ServerError, match="cannot be used as a socket"):
-        async with listen(doors(), path):
+        async with serve_at(doors(), path):
             pass
     assert path.read_text() == "mine"
 
 
 async def test_another_servers_socket_is_not_taken_away(tmp_path: Path) -> None:
     path = tmp_path / "door"
-    async with listen(doors(), path):
+    async with serve_at(doors(), path):
         path.unlink()
         with socket.socket(socket.AF_UNIX) as others:
             others.bind(str(path))
@@ -154,7 +154,7 @@ async def test_a_name_longer_than_an_address_works(tmp_path: Path) -> None:
     folder.mkdir()
     path = folder / "door"
     assert len(os.fsencode(path)) > 107
-    async with listen(doors(), path):
+    async with serve_at(doors(), path):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
         fd = os.open(folder, os.O_PATH)
         try:
@@ -171,27 +171,27 @@ async def test_a_long_name_is_told_where_it_cannot_work(
 ) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     with pytest.raises(ServerError, match="set state_dir to a shorter folder"):
-        async with listen(doors(), tmp_path / ("long" * 40) / "door"):
+        async with serve_at(doors(), tmp_path / ("long" * 40) / "door"):
             pass
 
 
 async def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     for path in (tmp_path / "no" / "door", tmp_path / ("long" * 40) / "door"):
         with pytest.raises(ServerError, match="cannot be used"):
-            async with listen(doors(), path):
+            async with serve_at(doors(), path):
                 pass
 
 
 async def test_an_error_within_comes_out_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(KeyError):
-        async with listen(doors(), tmp_path / "door"):
+        async with serve_at(doors(), tmp_path / "door"):
             raise KeyError("mine")
     assert not (tmp_path / "door").exists()
 
 
 async def test_signals_stay_whose_they_are(tmp_path: Path) -> None:
     before = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
-    async with listen(doors(), tmp_path / "door"):
+    async with serve_at(doors(), tmp_path / "door"):
         during = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
     assert during == before
 
@@ -206,5 +206,5 @@ async def test_a_server_that_cannot_start_is_told_at_once(
 
     monkeypatch.setattr(uvicorn.Server, "startup", fail)
     with pytest.raises(OSError, match="no"):
-        async with listen(doors(), tmp_path / "door"):
+        async with serve_at(doors(), tmp_path / "door"):
             raise AssertionError("it was never served")

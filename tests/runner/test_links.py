@@ -11,7 +11,7 @@ import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
 from pilothouse import __version__
-from pilothouse.doors.http_server import listen
+from pilothouse.doors.http_server import serve_at
 from pilothouse.relay.refusals import HEADER, Refusal
 from pilothouse.runner.control import FINAL
 from tests.support.certificates import certificate as self_signed
@@ -66,7 +66,7 @@ async def test_a_runner_comes_through_a_unix_socket_however_long_its_path(
     folder = tmp_path / ("long" * 30)
     folder.mkdir()
     server = RunnerServer(tmp_path)
-    async with listen(server.doors, folder / "doors.sock"):
+    async with serve_at(server.doors, folder / "doors.sock"):
         token = server.runners.add("box")
         async with runner(f"unix:{folder}/doors.sock", machine, token):
             await server.told.becomes("box", "connected")

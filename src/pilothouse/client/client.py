@@ -82,7 +82,8 @@ class Client(Controls):
 
     `carry` makes the transport from what the options come to, `command` finds the words that start
     the CLI in the place of the options, and `greeting_id` is the id of the first request, for
-    whoever may have to `attach` another client later.
+    whoever may have to `attach` another client later. `foreign` says that somebody else has
+    started the CLI at the other end of `transport`: with which flags is not known.
     """
 
     def __init__(
@@ -94,6 +95,7 @@ class Client(Controls):
         command: Callable[[], Sequence[str]] | None = None,
         greeting_id: str | None = None,
         sink: Sink | None = None,
+        foreign: bool = False,
     ):
         self.options = options or Options()
         self.last_turn: Turn | None = None
@@ -112,7 +114,8 @@ class Client(Controls):
         self._channel: Channel | None = None
         self._session_id: str | None = None
         self._inbox: Inbox[ClientEvent] = Inbox()
-        self._tracker = TurnTracker()
+        self._foreign = foreign
+        self._tracker = TurnTracker(echoes=not foreign)
         self._prompts: dict[str, Prompt] = {}
         self._sent: set[str] = set()
         self._idle = asyncio.Event()
@@ -143,7 +146,7 @@ class Client(Controls):
             self._launch = launch = prepare(self.options, list(self._tools), command=command)
         except (TypeError, ValueError) as error:
             raise InvalidOption(str(error)) from error
-        self._session_id = launch.session_id
+        self._session_id = self.options.session_id if self._foreign else launch.session_id
         try:
             transport = self._transport or self._carry(launch)
         except BaseException:
@@ -189,6 +192,22 @@ class Client(Controls):
             self._stall.stop()
         self._inbox.close()
         await self._connected().detach()
+
+    def greet_again(self) -> None:
+        """Ask a CLI that has dialled in anew what it still waits for: it may have lost that."""
+        channel = self._channel
+        if channel is not None and channel.takes_input:
+            channel.spawn(self._ask_what_is_open(channel))
+
+    async def _ask_what_is_open(self, channel: Channel) -> None:
+        # Its answer is an error, with the open requests in it: the connection opens them again.
+        with suppress(SessionEnded, ControlTimeout):
+            await channel.request(Initialize(), deadline_for("initialize", self.options.deadlines))
+
+    def lines_lost(self, because: str) -> None:
+        """Note that lines of the CLI's are gone for good, so that nobody waits for them."""
+        log.warning("session %s: %s", self._session_id, because)
+        self._tracker.lines_lost()
 
     async def _greet_late(self, channel: Channel, past: Past) -> None:
         with suppress(SessionEnded, ControlError, ControlTimeout):
@@ -277,7 +296,8 @@ class Client(Controls):
 
     @property
     def session_id(self) -> str | None:
-        """The conversation's id: known before the start, except with `continue_latest`.
+        """The conversation's id: known before the start, except with `continue_latest`, and of a
+        CLI that somebody else has started once its first turn has begun.
 
         /clear gives the conversation a new one.
         """

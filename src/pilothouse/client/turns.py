@@ -178,8 +178,10 @@ class Followed:
 class TurnTracker:
     """Follows one CLI's messages. Pure: no clock, no I/O."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, echoes: bool = True) -> None:
+        """`echoes`: the CLI was started so that it echoes prompts; False if that is not known."""
         self.running = False
+        self._echoes = echoes
         self.begun = False
         """The CLI works on the turn that runs. Before that it ignores an interrupt."""
         self.tasks: dict[str, OpenTask] = {}
@@ -334,6 +336,7 @@ class TurnTracker:
 
     def _user(self, message: UserMessage) -> None:
         if message.is_replay:
+            self._echoes = True
             if message.uuid in self._unanswered:
                 self._echo(message.uuid)
             return
@@ -411,7 +414,7 @@ class TurnTracker:
         """The prompt a result must belong to although no echo told so."""
         for uuid, is_echoed in self._unanswered.items():
             # The echo comes with the first words of the model; a turn may end before it.
-            if not is_echoed or not self._spoken:
+            if not (is_echoed and self._echoes and self._spoken):
                 return (uuid,)
         return ()
 

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import msgspec
@@ -57,7 +57,7 @@ CLOSE_DEADLINE: Final = 2.0
 
 NORMAL: Final = 1000
 FAILED: Final = 1011
-OK, BAD_REQUEST, GONE = 200, 400, 410
+OK, BAD_REQUEST, GONE, TRY_LATER = 200, 400, 410, 503
 
 log = logging.getLogger("pilothouse.doors")
 
@@ -86,8 +86,16 @@ class DiallingProcess(Protocol):
         """The last part of what it wrote to stderr so far, if that can be read."""
         ...
 
-    async def start(self, ended: Callable[[Exit], None]) -> None:
-        """Have it run, and call `ended` once when it does not any more."""
+    async def start(self, cli: SdkUrlTransport) -> None:
+        """Have it run, and tell `cli` once when it does not any more."""
+        ...
+
+    def came(self) -> None:
+        """Note that it has connected."""
+        ...
+
+    def left(self, code: int | None) -> None:
+        """Note that its connection is gone, and with which code it was closed."""
         ...
 
     def end(self) -> None:
@@ -122,11 +130,12 @@ class SdkUrlTransport:
         self._process = process
         self._hybrid = hybrid
         self._receiver: Receiver | None = None
+        self._started = asyncio.Event()
         self._link: _Link | None = None
         self._connections = 0
         self._hearing = Hearing(self._tell_lost)
         self._outbox = Outbox()
-        self._answers = Answers(self._put)
+        self._answers = Answers(self.put)
         self._room = asyncio.Event()
         self._room.set()
         self._timers: dict[Callable[[], None], asyncio.TimerHandle] = {}
@@ -150,6 +159,11 @@ class SdkUrlTransport:
         """Whether the CLI is at the door."""
         return self._link is not None
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether the CLI is gone for good."""
+        return self._exit is not None
+
     # -- the process
 
     async def start(self, receiver: Receiver) -> None:
@@ -157,15 +171,17 @@ class SdkUrlTransport:
         if self._receiver is not None:
             raise TransportError("a transport starts only once")
         self._receiver = receiver
-        await self._process.start(self._process_ended)
+        await self._process.start(self)
+        self._started.set()
 
     def write(self, data: bytes) -> None:
         """Queue bytes for the CLI; whole lines go, over this connection or the next."""
         if self._receiver is None or self._exit is not None or self._input_closed:
             raise TransportClosed("the CLI takes no input")
-        self._put(data)
+        self.put(data)
 
-    def _put(self, data: bytes) -> None:
+    def put(self, data: bytes) -> None:
+        """Queue whole lines for the CLI, also when nobody else may write any more."""
         self._outbox.put(data)
         self._room_changed()
         if self._link is not None:
@@ -203,7 +219,10 @@ class SdkUrlTransport:
             self._is_ending = True
             self._process.end()
 
-    def _process_ended(self, exit_: Exit) -> None:
+    def process_ended(self, exit_: Exit) -> None:
+        """Note how the process has ended; what is told first counts."""
+        if self._exit is not None:
+            return
         self._exit = exit_
         self._answers.stop()
         self._room.set()
@@ -239,10 +258,29 @@ class SdkUrlTransport:
 
     # -- its connections
 
+    def is_other(self, headers: Mapping[str, str]) -> bool:
+        """Whether a dial must be that of another CLI than the one that came first.
+
+        A CLI that has said anything names its last line when it dials again, except in the hybrid
+        mode. One that has not is taken for another only while the first is connected.
+        """
+        if "x-last-request-id" in headers or self._hybrid:
+            return False
+        return self.connected or self._hearing.has_heard
+
+    def give_up(self, reason: str) -> None:
+        """Take a CLI for ended that may come back, and is not wanted any more."""
+        self.process_ended(Exit(None, None, "", reason))
+
+    def send_away(self, code: int, reason: str) -> None:
+        """Close its connection, if there is one."""
+        if self._link is not None:
+            self._link.end(code, reason)
+
     async def visited(self, socket: Socket) -> None:
         """Speak with the CLI over this connection, which replaces an older one."""
         link = _Link(socket)
-        if self._receiver is None or self._exit is not None:
+        if self._exit is not None:
             link.end(Refusal.SESSION_ENDED, "the session has ended")
         else:
             self._attach(link)
@@ -255,6 +293,7 @@ class SdkUrlTransport:
         if self._link is not None:
             self._link.end(Refusal.REPLACED, "another connection came")
         self._link = link
+        self._process.came()
         self._connections += 1
         headers = link.socket.headers
         self.runner_version = headers.get("x-environment-runner-version")
@@ -272,12 +311,14 @@ class SdkUrlTransport:
         if self._link is not link:
             return
         self._link = None
+        self._process.left(link.socket.close_code)
         if self._exit is not None:
             self._finish_soon()
         elif self._input_closed:
             self._end_process()
 
     async def _receive(self, link: _Link) -> None:
+        await self._started.wait()
         assembly = Assembly(self._tell_lost)
         while (message := await link.socket.receive()) is not None and self._link is link:
             data = message.encode() if isinstance(message, str) else message
@@ -304,8 +345,12 @@ class SdkUrlTransport:
 
     async def posted(self, body: bytes) -> int:
         """Take a batch of the hybrid mode; what was posted before is dropped."""
-        if self._receiver is None or self._done.is_set():
+        if self._receiver is None:
+            return TRY_LATER
+        if self._done.is_set():
             return GONE
+        # One that somebody else has started says by this how it was started.
+        self._hybrid = True
         try:
             events = _read_batch(body)
         except (msgspec.DecodeError, RecursionError):

@@ -117,6 +117,11 @@ class Hearing:
         self._has_begun = False
 
     @property
+    def has_heard(self) -> bool:
+        """Whether a line with a name has come."""
+        return bool(self._seen)
+
+    @property
     def is_missing(self) -> bool:
         """Whether a line that was written has not come yet."""
         return bool(self._missing)

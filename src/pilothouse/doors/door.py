@@ -27,7 +27,7 @@ from .contract import Carrier
 from .sockets import Receive, Scope, Send, Socket, admit
 from .tokens import Keyring
 
-__all__ = ["Doors", "RunnerDoor"]
+__all__ = ["DoorPath", "Doors", "RunnerDoor", "answer_with", "path_of", "place_in", "read_body"]
 
 BODY_LIMIT: Final = 32 * 1024 * 1024
 
@@ -93,14 +93,14 @@ class Doors:
 
     def takes(self, path: str) -> bool:
         """Whether it is an address of ours."""
-        return _place(path) is not None
+        return place_in(path) is not None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         match scope["type"]:
             case "websocket":
-                await self._open(Socket(scope, receive, send), _place(_path(scope)))
+                await self._open(Socket(scope, receive, send), place_in(path_of(scope)))
             case "http":
-                await _answer(send, await self._post(scope, receive, send))
+                await answer_with(send, await self._post(scope, receive, send))
             case "lifespan":
                 await _live(receive, send)
             case _:
@@ -167,7 +167,7 @@ class Doors:
 
     async def _post(self, scope: Scope, receive: Receive, send: Send) -> int | None:
         """The status to answer with; None if nobody is there to hear it."""
-        place = _place(_path(scope))
+        place = place_in(path_of(scope))
         if place is None or place.route != "events":
             return NOT_FOUND
         if scope["method"] != "POST":
@@ -177,18 +177,18 @@ class Doors:
         if isinstance(found, Refusal):
             return STATUS[found]
         admit(scope)
-        body = await _body(receive)
+        body = await read_body(receive)
         return await found.posted(body) if isinstance(body, bytes) else body
 
 
-def _path(scope: Scope) -> str:
+def path_of(scope: Scope) -> str:
     # The raw one: an id may have a slash in it, in its quoted form.
     raw: bytes | None = scope.get("raw_path")
     path = raw.decode("latin-1") if raw is not None else scope["path"]
     return path.removeprefix(scope.get("root_path", ""))
 
 
-def _place(path: str) -> DoorPath | None:
+def place_in(path: str) -> DoorPath | None:
     match path.split("/"):
         case ["", "runner"]:
             return DoorPath("runner")
@@ -205,7 +205,7 @@ async def _turn_away(socket: Socket, refusal: Refusal) -> None:
     await socket.refuse(STATUS[refusal], {HEADER: str(refusal.value)})
 
 
-async def _body(receive: Receive) -> bytes | int | None:
+async def read_body(receive: Receive) -> bytes | int | None:
     """All of it; a status if it is too much, None if the peer has left."""
     parts: list[bytes] = []
     left = BODY_LIMIT
@@ -222,7 +222,7 @@ async def _body(receive: Receive) -> bytes | int | None:
             return b"".join(parts)
 
 
-async def _answer(send: Send, status: int | None) -> None:
+async def answer_with(send: Send, status: int | None) -> None:
     if status is None:
         return
     headers = [(b"content-length", b"0")]

@@ -20,7 +20,7 @@ from .door import Doors
 if TYPE_CHECKING:
     import uvicorn
 
-__all__ = ["listen", "make_server", "serve"]
+__all__ = ["make_server", "serve", "serve_at"]
 
 LONGEST_PATH: Final = 107 if sys.platform == "linux" else 103
 """Bytes of a path that fit into the address of a Unix socket."""
@@ -32,7 +32,7 @@ GRACE: Final = 2
 
 
 @asynccontextmanager
-async def listen(doors: Doors, path: Path) -> AsyncGenerator[None]:
+async def serve_at(doors: Doors, path: Path) -> AsyncGenerator[None]:
     """Serve on this socket, which only its owner can use, while the context lasts."""
     with _bound(path) as listener:
         async with serve(doors, listener):
@@ -40,13 +40,11 @@ async def listen(doors: Doors, path: Path) -> AsyncGenerator[None]:
 
 
 @asynccontextmanager
-async def serve(doors: Doors, listener: socket) -> AsyncGenerator[None]:
+async def serve(app: Any, listener: socket) -> AsyncGenerator[None]:
     """Serve on a socket that is bound; at the end it is closed, and so is every connection."""
     started = asyncio.Event()
     pings = {"ws_ping_interval": PING, "ws_ping_timeout": PING}
-    server = make_server(
-        doors, started.set, lifespan="off", timeout_graceful_shutdown=GRACE, **pings
-    )
+    server = make_server(app, started.set, lifespan="off", timeout_graceful_shutdown=GRACE, **pings)
     serving = asyncio.create_task(server.serve(sockets=[listener]))
     starting = asyncio.create_task(started.wait())
     try:

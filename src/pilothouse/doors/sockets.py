@@ -16,6 +16,7 @@ ADMIT: Final = "pilothouse.admit"
 
 # uvicorn raises a RuntimeError for a connection that it has closed itself.
 GONE: Final = (OSError, RuntimeError)
+BROKEN: Final = 1006
 TOO_LONG: Final = 1009
 LONGEST_REASON: Final = 120
 """A close frame has room for 123 bytes of it."""
@@ -40,8 +41,13 @@ class Socket:
         self._receive = receive
         self._send = send
         self._closed = False
-        self.was_too_long = False
+        self.close_code: int | None = None
+        """With what the peer has closed it, or why it broke; None while it is open."""
+
+    @property
+    def was_too_long(self) -> bool:
         """Whether it has ended because the peer sent more at once than is taken."""
+        return self.close_code == TOO_LONG
 
     @property
     def bearer(self) -> str:
@@ -83,7 +89,7 @@ class Socket:
         message = await self._receive()
         if message["type"] != "websocket.receive":
             self._closed = True
-            self.was_too_long = message.get("code") == TOO_LONG
+            self.close_code = message.get("code", BROKEN)
             return None
         data = message.get("bytes")
         return data if data is not None else message["text"]

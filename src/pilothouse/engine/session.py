@@ -34,14 +34,13 @@ from pilothouse.client.turns import Turn, TurnTracker
 from pilothouse.errors import (
     CapReached,
     ControlError,
-    ControlTimeout,
     JournalError,
     NotNow,
     SessionEnded,
     UsageError,
 )
 from pilothouse.journal.contract import KeyRow, Posted
-from pilothouse.protocol import Initialize, LineRejected, Message
+from pilothouse.protocol import LineRejected, Message
 from pilothouse.protocol.permissions import PermissionMode
 from pilothouse.transport.base import NumberedLines
 
@@ -308,7 +307,7 @@ class Session:
     def reconnected(self) -> None:
         """Ask a CLI that dialled in anew what it still waits for."""
         if self.cli.client is not None:
-            self._services.tasks.spawn(_ask_again(self.cli.client))
+            self.cli.client.greet_again()
 
     def _turn_ended(self, turn: Turn) -> None:
         self._unsaved = True
@@ -357,11 +356,6 @@ class Session:
         closing = self.cli.begin_close("closed to make room for another session")
         self.rested()
         return closing
-
-
-async def _ask_again(client: Client) -> None:
-    with suppress(SessionEnded, ControlTimeout, ControlError):
-        await client.request(Initialize())
 
 
 def _first_unsent(view: View) -> QueuedPrompt | None:

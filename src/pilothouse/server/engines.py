@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from pilothouse.doors.door import Doors
-from pilothouse.doors.http_server import listen
+from pilothouse.doors.http_server import serve_at
 from pilothouse.doors.local import LocalRelays
 from pilothouse.doors.runners import Runners
 from pilothouse.doors.tokens import Keyring
@@ -117,7 +117,7 @@ async def open_with_doors(
     engine = await open_engine(choice, journal, routes)
     async with AsyncExitStack() as stack:
         try:
-            await stack.enter_async_context(listen(doors, socket))
+            await stack.enter_async_context(serve_at(doors, socket))
             yield engine, doors
         finally:
             # While the doors are open: a CLI that is ended is told so through them.

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from pilothouse.doors.door import Doors
-from pilothouse.doors.http_server import listen, serve
+from pilothouse.doors.http_server import serve, serve_at
 from pilothouse.doors.relay_transport import RelayTransport
 from pilothouse.doors.tokens import Keyring
 from tests.support.doors.ledger import Disk, RecordedLedger
@@ -50,5 +50,5 @@ class DoorServer:
     async def at(self, path: Path) -> AsyncIterator[None]:
         """Served on a Unix socket."""
         await self.transport.start(self.book)
-        async with listen(self.doors, path):
+        async with serve_at(self.doors, path):
             yield
