@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +132,40 @@ def test_what_changed_since_a_cursor_leaves_out_what_did_not() -> None:
     # One that was there before comes as members, for who has it: on a page behind it, nobody does.
     (first, _) = conversation.changed_since(2)
     assert (first.item, first.set["text"]) == (None, "Once.")
+
+
+@pytest.mark.parametrize("what", ["piece", "page", "reader of before"])
+def test_what_a_change_takes_does_not_grow_with_the_conversation(what: str) -> None:
+    assert steps_behind(10, what) == steps_behind(3000, what)
+
+
+def steps_behind(count: int, what: str) -> int:
+    """How many functions are called for one change behind as many items."""
+    conversation = Conversation()
+    for seq in range(1, count + 1):
+        conversation.apply(*whole(seq, f"msg_{seq}", "Word."))
+        conversation.settle()
+    conversation.apply(*start(count + 1, "msg_new"))
+    conversation.apply(*piece(count + 2, "Once "))
+    conversation.settle()
+    called = 0
+
+    def note(_frame: object, event: str, _given: object) -> None:
+        nonlocal called
+        called += event in ("call", "c_call")
+
+    sys.setprofile(note)
+    try:
+        if what == "piece":
+            conversation.apply(*piece(count + 3, "upon "))
+            conversation.patches()
+        elif what == "page":
+            list(islice(conversation.before(f"msg_{count}/text0"), 5))
+        else:
+            conversation.changed_since(count)
+    finally:
+        sys.setprofile(None)
+    return called
 
 
 def test_what_is_said_again_stands_behind_the_others() -> None:

@@ -504,7 +504,7 @@ async def test_when_another_request_has_lost_the_engine_its_follower_is_watched(
     async with house.client() as client:
         await client.subscribe_resource(EVERY)
         await house.engine.watched()
-        lost, house.engine = house.engine, FakeEngine()
+        lost, house.engine = house.engine, FoldingEngine()
         assert await house.start() == session_id
         lost.raises = ServerError("it is gone")
         await client.read_resource(f"{EVERY}/{session_id}")

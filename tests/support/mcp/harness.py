@@ -93,7 +93,9 @@ class ToolCaller:
     async def transcript(self, session_id: str) -> str:
         """What a person reads of the session."""
         read = await self.client.read_resource(address_of(session_id, "transcript"))
-        return "".join(each.text for each in read.contents if hasattr(each, "text"))
+        return "".join(
+            each.text for each in read.contents if isinstance(each, types.TextResourceContents)
+        )
 
 
 def text_of(result: types.CallToolResult) -> str:
