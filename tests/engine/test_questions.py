@@ -200,6 +200,18 @@ async def test_a_question_is_withdrawn_when_the_cli_no_longer_asks(house: OpenEn
 
 
 @pytest.mark.simulated
+async def test_a_session_can_have_a_time_of_its_own_for_its_questions(house: OpenEngine) -> None:
+    it = await house(TOUCH, "Then not.", TOUCH, "Nor then.", permission_timeout_ms=0)
+    session_id = await it.done(permission_timeout_ms=50)
+    [closed] = await it.records(session_id, "question.closed")
+    assert closed["state"] == "expired"
+    await it.engine.stop(session_id)
+    await it.say(session_id, "again")
+    await it.when(session_id, lambda status: status.turns == 2)
+    assert len(await it.records(session_id, "question.closed")) == 2
+
+
+@pytest.mark.simulated
 async def test_a_question_expires_and_the_model_reads_that_nobody_answered(
     house: OpenEngine,
 ) -> None:

@@ -73,6 +73,9 @@ class SessionOptions(RequestData, frozen=True):
     settings: JsonObject | None = None
     setting_sources: list[Literal["user", "project", "local"]] | None = None
     json_schema: JsonObject | None = None
+    permission_timeout_ms: Annotated[int, Meta(ge=0, le=2**48)] | None = None
+    """How long its questions stay open before they expire, 0 for ever; the engine's own setting if
+    left out."""
     env: dict[str, str] = field(default_factory=dict[str, str])
     machine: Word | None = None
     """The runner to start it on; the engine's own machine if left out."""

@@ -277,12 +277,12 @@ class CLILifecycle:
 
     def new_ask_handler(self, **more: Any) -> AskHandler:
         """Where a CLI waits for the answers to what it asks in this session."""
-        services = self._services
+        services, own = self._services, self._view.options.permission_timeout_ms
         return AskHandler(
             self._recorder,
             self._view,
             services.policy,
-            timeout_ms=services.settings.permission_timeout_ms,
+            timeout_ms=services.settings.permission_timeout_ms if own is None else own,
             bypass_allowed=services.gate.allowed,
             spawn=services.tasks.spawn,
             **more,
