@@ -147,6 +147,7 @@ WRONG: list[tuple[str, str]] = [
     ("otel_endpoint", "localhost"),
     ("simulate", "maybe"),
     ("mcp_answers", "nobody"),
+    ("mcp_mode", "sometimes"),
 ]
 
 
@@ -256,6 +257,10 @@ def every_setting_given() -> dict[str, Any]:
         "otel_endpoint": "http://o:1",
         "simulate": "never",
         "mcp_answers": "person",
+        "mcp_model": "haiku",
+        "mcp_mode": "acceptEdits",
+        "mcp_allowed_tools": ["Read", "Bash(git diff *)"],
+        "mcp_disallowed_tools": ["WebFetch"],
         "partials": False,
         "log_format": "json",
         "controls": ["x", "y"],

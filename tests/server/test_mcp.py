@@ -174,6 +174,34 @@ async def test_a_server_is_started_when_it_is_needed_and_goes_on_without_the_cli
     assert client.errors == ""
 
 
+async def test_a_client_of_a_running_server_has_what_it_can_of_its_variables_and_is_told_the_rest(
+    machine: Machine, face: Faces
+) -> None:
+    first = await face()
+    await first.shake_hands()
+    told = await first.call("claude_start", prompt="Hello?", waitSeconds=50)
+    assert "note" not in told
+    machine.env |= {
+        "MAX_SESSIONS": "1",
+        "PERMISSION_TIMEOUT_MS": "86400000",
+        "PILOTHOUSE_MCP_MODEL": "claude-haiku-4-5",
+        "PILOTHOUSE_MCP_MODE": "acceptEdits",
+        "PILOTHOUSE_MCP_DISALLOWED_TOOLS": "WebFetch",
+    }
+    second = await face()
+    await second.shake_hands()
+    told = await second.call("claude_start", prompt="Hello?", waitSeconds=50)
+    assert "MAX_SESSIONS=1 (the server has max_sessions 10)" in told["note"]
+    assert "PERMISSION_TIMEOUT_MS" not in told["note"]
+    assert (told["model"], told["permissionMode"]) == ("claude-haiku-4-5", "acceptEdits")
+    assert "MAX_SESSIONS=1" in second.errors
+    command = {"prompt": "Run a command", "permissionMode": "default", "waitSeconds": 50}
+    asked = await second.call("claude_start", **command)
+    assert ("note" in asked, "expiresAt" in asked["pendingQuestion"]) == (False, True)
+    asked = await first.call("claude_start", **command)
+    assert ("note" in asked, "expiresAt" in asked["pendingQuestion"]) == (False, False)
+
+
 async def test_whatever_is_said_it_answers_or_goes_on(machine: Machine, face: Faces) -> None:
     client = await face("--standalone")
     await client.shake_hands()

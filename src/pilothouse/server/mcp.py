@@ -26,6 +26,7 @@ from .logs import Redaction, set_up
 
 if TYPE_CHECKING:
     from pilothouse.api.engine import Engine
+    from pilothouse.faces.mcp.client_settings import ClientSettings
     from pilothouse.faces.mcp.engine_handle import EngineHandle
     from pilothouse.faces.mcp.http import OverHttp
 
@@ -144,7 +145,13 @@ async def serve_stdio(
     from .background import connect
 
     handle = EngineHandle(lambda: connect(settings, standalone=standalone, env=env))
-    server = _server(handle, settings, _here(), permission_check_only=permission_check)
+    server = _server(
+        handle,
+        settings,
+        _here(),
+        permission_check_only=permission_check,
+        client=_client_settings(settings),
+    )
     try:
         async with asyncio.TaskGroup() as tasks:
             serving = tasks.create_task(serve(server, *pipes, longest=settings.body_limit))
@@ -164,18 +171,49 @@ def _here() -> str | None:
     return here
 
 
+HEEDED: Final = frozenset(
+    {
+        *("log_level", "log_format", "body_limit", "state_dir", "runtime_dir", "tls_cert"),
+        *("permission_timeout_ms", "mcp_answers", "mcp_model", "mcp_mode"),
+        *("mcp_allowed_tools", "mcp_disallowed_tools"),
+    }
+)
+"""Settings that act in this process, or with every session that its client starts."""
+
+
+def _client_settings(settings: Settings) -> ClientSettings:
+    """What the client's configuration says: it has started this process with its variables."""
+    from pilothouse.faces.mcp.client_settings import ClientSettings, Variable
+    from pilothouse.settings.table import ROWS
+
+    is_set = settings.sources["permission_timeout_ms"] != "default"
+    return ClientSettings(
+        model=settings.mcp_model,
+        mode=settings.mcp_mode,
+        allowed_tools=settings.mcp_allowed_tools,
+        disallowed_tools=settings.mcp_disallowed_tools,
+        permission_timeout_ms=settings.permission_timeout_ms if is_set else None,
+        of_the_server={
+            name: Variable(source, value)
+            for name, value, source in settings.describe()
+            if source == ROWS[name].variable and name not in HEEDED
+        },
+    )
+
+
 def _server(
     handle: EngineHandle,
     settings: Settings,
     cwd: str | None,
     *,
     permission_check_only: bool = False,
+    client: ClientSettings | None = None,
 ) -> Any:
     from pilothouse.faces.mcp.server import create_server
     from pilothouse.faces.mcp.tool_handlers import ToolHandlers
 
     return create_server(
-        ToolHandlers(handle, answers=settings.mcp_answers),
+        ToolHandlers(handle, answers=settings.mcp_answers, client=client),
         handle,
         permission_check_only=permission_check_only,
         default_cwd=cwd,

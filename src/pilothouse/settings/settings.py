@@ -21,6 +21,7 @@ CONFIG_VARIABLE: Final = "PILOTHOUSE_CONFIG"
 
 Simulate = Literal["auto", "always", "never"]
 McpAnswers = Literal["anyone", "person"]
+McpMode = Literal["default", "acceptEdits", "plan", "bypassPermissions", "auto", "dontAsk"]
 LogFormat = Literal["auto", "json", "text"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -63,6 +64,10 @@ class Settings(Struct, frozen=True, kw_only=True):
     partials: bool
     controls: tuple[str, ...]
     mcp_answers: McpAnswers
+    mcp_model: str | None
+    mcp_mode: McpMode | None
+    mcp_allowed_tools: tuple[str, ...]
+    mcp_disallowed_tools: tuple[str, ...]
     sources: dict[str, str]
     """Where each came from: a file and its line, a variable, a flag, or `default`."""
 

@@ -302,6 +302,45 @@ TABLE: Final[tuple[Setting, ...]] = (
         "`person`, in a form that the MCP client shows. With `person` no caller can allow "
         "beforehand what a person would be asked about, either.",
     ),
+    Setting(
+        "mcp_model",
+        "PILOTHOUSE_MCP_MODEL",
+        optional(TEXT),
+        None,
+        "For `pilothouse mcp`: the model of sessions whose caller names none.",
+        "the CLI's own",
+    ),
+    Setting(
+        "mcp_mode",
+        "PILOTHOUSE_MCP_MODE",
+        optional(
+            one_of(
+                *("default", "acceptEdits", "plan", "bypassPermissions", "auto", "dontAsk"),
+                acceptedits="acceptEdits",
+                bypasspermissions="bypassPermissions",
+                dontask="dontAsk",
+            )
+        ),
+        None,
+        "For `pilothouse mcp`: the permission mode of sessions whose caller names none.",
+        "the CLI's own",
+    ),
+    Setting(
+        "mcp_allowed_tools",
+        "PILOTHOUSE_MCP_ALLOWED_TOOLS",
+        WORDS,
+        (),
+        "For `pilothouse mcp`: tools that need no approval, where the caller names none.",
+        "none",
+    ),
+    Setting(
+        "mcp_disallowed_tools",
+        "PILOTHOUSE_MCP_DISALLOWED_TOOLS",
+        WORDS,
+        (),
+        "For `pilothouse mcp`: tools that are blocked, where the caller names none.",
+        "none",
+    ),
 )
 ROWS: Final = {row.name: row for row in TABLE}
 

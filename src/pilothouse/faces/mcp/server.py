@@ -23,6 +23,7 @@ from pilothouse.api.questions import Question
 from pilothouse.errors import PilothouseError, UsageError
 
 from . import permission, problems, prompts
+from .client_settings import Ignored
 from .connections import Context, connection_of, has_handshake
 from .elicitation import Round, can_elicit, can_open_pages, required, take
 from .engine_handle import EngineHandle
@@ -183,6 +184,7 @@ class _Face:
         self._identity = permission.identify()
         own = (self._identity, permission.beside(self._identity))
         self._own_sessions = frozenset(own if default_cwd is not None else ())
+        self._ignored = Ignored(handle, tool_handlers.client.of_the_server)
         self.resources = Resources(handle)
 
     async def list_tools(
@@ -219,6 +221,8 @@ class _Face:
         answer = self._at_once if has_handshake(ctx) else self._in_rounds
         result = await answer(ctx, params, call)
         await self.resources.wake(ctx)
+        if isinstance(result, types.CallToolResult):
+            return _noted(result, await self._ignored.note())
         return result
 
     async def _begin(self, params: types.CallToolRequestParams, call: _Call) -> Act | Outcome:
@@ -411,6 +415,19 @@ def _open_questions(act: Act) -> Sequence[Question]:
 def _sessions(act: Act) -> list[str]:
     new = act.told.get("newSessionId")
     return [act.session_id, *([new] if isinstance(new, str) else [])]
+
+
+def _noted(result: types.CallToolResult, note: str) -> types.CallToolResult:
+    """Return the result with a note on the client's configuration, if there is one."""
+    if not note:
+        return result
+    text = types.TextContent(type="text", text=f"Note: {note}")
+    told: dict[str, Any] = result.structured_content or {}
+    notes = "\n".join(filter(None, (told.get("note"), note)))
+    structured = {**told, "note": notes} if told else None
+    return types.CallToolResult(
+        content=[*result.content, text], structured_content=structured, is_error=result.is_error
+    )
 
 
 def _result(outcome: Outcome) -> types.CallToolResult:

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from pilothouse.api import requests
 from pilothouse.api.questions import Question
-from pilothouse.api.requests import Caps, SessionOptions
+from pilothouse.api.requests import Caps
 from pilothouse.api.statuses import Status
 from pilothouse.errors import (
     AnswerRefused,
@@ -36,6 +36,7 @@ from .calls import (
     StatusCall,
     read,
 )
+from .client_settings import ClientSettings
 from .engine_handle import EngineHandle
 from .images import content_of, image_blocks
 from .questions import answer_of, pending, valid_answers
@@ -134,8 +135,15 @@ class Outcome(Struct, frozen=True, kw_only=True):
 class ToolHandlers:
     """The handlers of the seven tools."""
 
-    def __init__(self, handle: EngineHandle, *, answers: Answers) -> None:
+    def __init__(
+        self,
+        handle: EngineHandle,
+        *,
+        answers: Answers,
+        client: ClientSettings | None = None,
+    ) -> None:
         self._handle = handle
+        self.client: Final = client or ClientSettings()
         self.answers: Final = answers
         """What this process was told; the engine may be stricter."""
 
@@ -256,12 +264,16 @@ class ToolHandlers:
     # Starting and talking
 
     async def _start(self, call: StartCall, caller: CallContext) -> Act:
-        options = _options(call)
+        options = self.client.options(_given(call))
         approver: Answers | None = None
         if options.mode in APPROVING:
-            approver = await self._check(_other_mode(options.mode))
-        elif call.allowed_tools:
-            approver = await self._check("leave allowedTools out")
+            is_usual = call.permission_mode is UNSET and not call.dangerously_skip_permissions
+            advice = _configured("mcp_mode") if is_usual else _other_mode(options.mode)
+            approver = await self._check(advice)
+        elif options.allowed_tools:
+            is_usual = call.allowed_tools is UNSET
+            advice = _configured("mcp_allowed_tools") if is_usual else "leave allowedTools out"
+            approver = await self._check(advice)
         request = requests.Start(
             prompt=await content_of(call.prompt, call.images, caller.default_cwd),
             cwd=_directory(call.working_directory, caller, required=True),
@@ -451,6 +463,10 @@ def _goes_on(last: Status | None, now: Status | None) -> bool:
     return asked and now is not None and now.state == "active"
 
 
+def _configured(setting: str) -> str:
+    return f"a person has to take {setting} out of this client's configuration"
+
+
 def _other_mode(mode: str | None) -> str:
     return f"leave the mode {mode} out; a person can choose it"
 
@@ -475,8 +491,8 @@ def _key() -> str:
     return str(uuid.uuid4())
 
 
-def _options(call: StartCall) -> SessionOptions:
-    """Only what the caller set reaches the CLI."""
+def _given(call: StartCall) -> JsonObject:
+    """Return what the caller set: nothing else reaches the CLI, but for what is configured."""
     given: JsonObject = {
         "model": call.model,
         "mode": _mode(call),
@@ -488,7 +504,7 @@ def _options(call: StartCall) -> SessionOptions:
         "max_thinking_tokens": call.thinking_tokens,
         "json_schema": call.json_schema,
     }
-    return SessionOptions(**{name: each for name, each in given.items() if each is not UNSET})
+    return {name: each for name, each in given.items() if each is not UNSET}
 
 
 def _mode(call: StartCall) -> Any:
