@@ -481,3 +481,28 @@ async def test_a_sub_agent_is_background_work_on_newer_clis_only(desk: OpenDesk)
     assert client.last_turn.text == ("it says seven" if is_beside else "asked")
     assert "seven" in conversation(it)[-1].last
     assert client.turns.tasks == {}
+
+
+@every
+async def test_what_a_sub_agent_has_used_is_known_to_the_turn_that_waited(desk: OpenDesk) -> None:
+    # A30: by the result of its call on every CLI; on newer ones also as it ends.
+    child = Branch(when=When(prompt_contains="count the files"), replies=(reply("seven"),))
+    call = tool(
+        "Task",
+        description="count",
+        prompt="count the files",
+        subagent_type="Explore",
+        run_in_background=False,
+    )
+    it = await desk(reply(call), reply("seven, it says"), branches=[child])
+    client = await it.client(on_permission=allow)
+    async with asyncio.timeout(DEADLINE):
+        turn = await (await client.say("how many files?"))
+        events = await unread(client)
+    assert turn.text == "seven, it says"
+    told = [each.tool_use_result for each in events if isinstance(each, UserMessage)]
+    [used] = [each for each in told if isinstance(each, dict) and "totalTokens" in each]
+    assert used["totalTokens"] == 105
+    ended = [each for each in events if isinstance(each, TaskNotificationMessage)]
+    is_told = any(each.usage is not None and each.usage.total_tokens > 0 for each in ended)
+    assert is_told == can(it.version, Since.REPORTS_PROGRESS)

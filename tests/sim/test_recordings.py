@@ -72,6 +72,7 @@ SEEN: dict[Since, Callable[[str], bool]] = {
     Since.GIVES_API_STATUS: lambda version: (
         _first_result(version, "api_error").get("api_error_status") == 400
     ),
+    Since.REPORTS_PROGRESS: _has("agent", '"subtype":"task_progress"'),
     Since.RENAMES_WHEN_CLEARED: lambda version: (
         len({line["session_id"] for line in _init(version, "clear")}) == 2
     ),
@@ -98,3 +99,17 @@ SEEN: dict[Since, Callable[[str], bool]] = {
 @pytest.mark.parametrize("what", SEEN, ids=lambda what: what.name.lower())
 def test_a_version_was_recorded_doing_what_it_is_said_to_do(version: str, what: Since) -> None:
     assert SEEN[what](version) == can(version, what)
+
+
+@pytest.mark.parametrize("version", EVERY)
+def test_every_version_tells_what_a_subagent_has_used(version: str) -> None:
+    # A30: the result of the call that waited for it, or the notification of its end.
+    told = [line.get("tool_use_result") or {} for line in _lines(version, "agent")]
+    waited = [each["totalTokens"] for each in told if "totalTokens" in each]
+    ended = [
+        line["usage"]["total_tokens"]
+        for line in _lines(version, "agent")
+        if line.get("subtype") == "task_notification" and "usage" in line
+    ]
+    assert waited == ([] if can(version, Since.AGENTS_IN_BACKGROUND) else [105])
+    assert bool(ended) == can(version, Since.REPORTS_PROGRESS)

@@ -119,7 +119,7 @@ SCENES = {
         sends(reply("Looking.", bash("touch made")), reply("All quiet."), run_in_background=False),
         turns("Have somebody look into it."),
         answers={"can_use_tool": allow},
-        covers="A13",
+        covers="A17 A30",
     ),
     "agent_in_foreground_partial": Scene(
         sends(reply("Looking.", bash("ls")), reply("All quiet."), run_in_background=False),
