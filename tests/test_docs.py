@@ -421,6 +421,51 @@ def test_every_system_message_is_listed():
     assert [name for name in classes if f"`{name}`" not in text] == []
 
 
+# The documents
+
+
+DOCUMENT = re.compile(
+    r"^\| [^|]+ \| (?P<status>done|different|not yet) \|(?P<how>[^|]*)\|(?P<test>[^|]*)\|$"
+)
+NAMED_TEST = re.compile(r"`(?P<file>[\w/]+\.py)::(?P<name>test_\w+)`")
+
+
+def document_rows() -> list[re.Match[str]]:
+    lines = page("documents.md").partition("\n## ")[2].splitlines()
+    listed = [each for each in lines if each.startswith("| ") and not each.startswith("| item ")]
+    rows = [row for row in map(DOCUMENT.match, listed) if row is not None]
+    assert len(rows) == len(listed)
+    return rows
+
+
+def functions_of(file: str) -> set[str]:
+    body = ast.parse((ROOT / "tests" / file).read_text()).body
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return {node.name for node in body if isinstance(node, functions)}
+
+
+def test_every_test_that_the_documents_page_names_exists():
+    named = [row for row in map(NAMED_TEST.search, page("documents.md").splitlines()) if row]
+    known = {file: functions_of(file) for file in {row["file"] for row in named}}
+    assert [row[0] for row in named if row["name"] not in known[row["file"]]] == []
+
+
+def test_every_item_of_the_documents_has_its_test_or_its_reason():
+    for row in document_rows():
+        if row["status"] == "done":
+            assert NAMED_TEST.search(row["test"]), row[0]
+        else:
+            assert row["how"].strip(), row[0]
+
+
+def test_the_items_of_the_documents_are_counted():
+    statuses = [row["status"] for row in document_rows()]
+    counted = [statuses.count(each) for each in ("done", "different", "not yet")]
+    told = re.search(r"^\| all \| (\d+) \| (\d+) \| (\d+) \| (\d+) \|$", page("documents.md"), re.M)
+    assert told
+    assert [int(each) for each in told.groups()] == [len(statuses), *counted]
+
+
 # Other lists and links
 
 

@@ -61,10 +61,11 @@ def test_a_cli_that_does_not_run_is_a_problem(
     assert found(env)["version"].state == "problem"
 
 
-def test_a_key_is_found_and_never_shown(env: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"])
+def test_a_key_is_found_and_never_shown(env: dict[str, str], tmp_path: Path, name: str) -> None:
     env["CLAUDE_CODE_PATH"] = fake_cli(tmp_path, "echo 2.1.325")
     assert found(env)["credential"].state != "ok"
-    env["ANTHROPIC_API_KEY"] = "sk-very-secret"
+    env[name] = "sk-very-secret"
     assert found(env)["credential"].state == "ok"
     assert "sk-very-secret" not in str(examine(env))
 
