@@ -19,8 +19,8 @@ from pilothouse import __version__
 from pilothouse.api.answers import Allow
 from pilothouse.api.questions import Question
 from pilothouse.api.records import CLI, SessionStarted, encode_record
-from pilothouse.api.requests import SessionOptions
-from pilothouse.api.results import Runner, RunnerAdded
+from pilothouse.api.requests import DialIn, SessionOptions
+from pilothouse.api.results import DialInOpened, Runner, RunnerAdded
 from pilothouse.cli import MCP_CLIENTS, PROGRAMS, main
 from pilothouse.errors import NotNow
 from pilothouse.faces.mcp.configs import CLIENTS
@@ -118,7 +118,8 @@ def test_without_a_command_it_says_which_there_are(capsys: pytest.CaptureFixture
         main([])
     assert left.value.code == 2
     listed = (
-        "{demo,doctor,journal,mcp,policy,record,relay,runner,runners,serve,settings,status,stop}"
+        "{demo,dial-in,doctor,journal,mcp,policy,record,relay,runner,runners,serve,settings,"
+        "status,stop}"
     )
     assert listed in capsys.readouterr().err
 
@@ -372,6 +373,17 @@ class Rulers:
     def __init__(self, *where: object, tls: object) -> None:
         assert where == ("http://127.0.0.1:8137", "a-token")
 
+    async def dial_in(self, request: DialIn) -> DialInOpened:
+        self.given.append(("dial_in", request))
+        return DialInOpened(
+            session_id="s",
+            url="ws://x",
+            token="hush",
+            command="claude x",
+            expires_at=0,
+            warning="no",
+        )
+
     async def runners(self) -> list[Runner]:
         return self.known
 
@@ -409,10 +421,23 @@ def rulers(home: Path, monkeypatch: pytest.MonkeyPatch) -> type[Rulers]:
     about = {"token": "a-token", "pid": 1, "version": __version__, "started_at": 1}
     running = Running(address="http://127.0.0.1:8137", **about)
     monkeypatch.setattr("pilothouse.server.machines.answering", lambda settings: running)
+    monkeypatch.setattr("pilothouse.server.dial_in.answering", lambda settings: running)
     monkeypatch.setattr("pilothouse.remote.RemoteEngine", Rulers)
     monkeypatch.setattr(Rulers, "given", [])
     monkeypatch.setattr(Rulers, "known", [ATTIC])
     return Rulers
+
+
+def test_a_dial_in_prints_the_command_alone_and_tells_the_rest_beside_it(
+    rulers: type[Rulers], home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["--label", "mine", "--mode", "plan", "--model", "opus", "--expires", "60"]
+    assert main(["dial-in", "here", *words]) == 0
+    told = capsys.readouterr()
+    assert told.out == "claude x\n"
+    assert told.err.splitlines()[1:] == ["no"]
+    wanted = DialIn(cwd=str(home / "here"), label="mine", mode="plan", model="opus", expires_s=60)
+    assert rulers.given == [("dial_in", wanted), ("closed",)]
 
 
 @pytest.mark.parametrize("words", [[], ["list"]])

@@ -108,6 +108,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True)
     demo = commands.add_parser("demo", help="show one turn of the simulator; spends nothing")
     demo.set_defaults(command=_demo)
+    _add_dial_in(commands)
     doctor = _add(commands, "doctor", "look at what sessions and a server need; say what to do")
     doctor.set_defaults(command=_doctor)
     _add_journal(commands)
@@ -225,6 +226,19 @@ def _add_policy(commands: Any) -> None:
         "file", metavar="FILE", type=Path, nargs="?", help="the one in force if none"
     )
     check.set_defaults(command=_check)
+
+
+def _add_dial_in(commands: Any) -> None:
+    parser = _add(commands, "dial-in", "expect a CLI that you start by hand (up to 2.1.120)")
+    parser.set_defaults(command=_dial_in)
+    parser.add_argument(
+        "cwd", metavar="DIR", nargs="?", default=".", help="where it works; here if left out"
+    )
+    parser.add_argument("--label", help="a word of your own, for lists and for the policy")
+    parser.add_argument("--mode", help="the permission mode to start in")
+    parser.add_argument("--model", help="the model to use")
+    expires = "how long to wait for it (600)"
+    parser.add_argument("--expires", metavar="SECONDS", type=int, default=600, help=expires)
 
 
 def _add_runners(commands: Any) -> None:
@@ -355,6 +369,26 @@ def _stop(chosen: argparse.Namespace) -> int:
 
     settings = _load(chosen)
     print(stop_all(settings, _note) if chosen.all else stop(settings))
+    return 0
+
+
+def _dial_in(chosen: argparse.Namespace) -> int:
+    import asyncio
+
+    from pilothouse.api.requests import DialIn
+    from pilothouse.server.dial_in import dial_in
+
+    request = DialIn(
+        cwd=str(Path(chosen.cwd).absolute()),
+        mode=chosen.mode,
+        model=chosen.model,
+        label=chosen.label,
+        expires_s=chosen.expires,
+    )
+    command, told = asyncio.run(dial_in(_load(chosen), request))
+    for each in told:
+        _note(each)
+    print(command)
     return 0
 
 

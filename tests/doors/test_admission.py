@@ -10,7 +10,7 @@ import socket
 import ssl
 import struct
 import tracemalloc
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
 from pathlib import Path
@@ -44,6 +44,9 @@ class Carrier:
     def __init__(self, route: str = "ws") -> None:
         self.route = route
         self.bodies: list[bytes] = []
+
+    def is_other(self, headers: Mapping[str, str]) -> bool:
+        return False
 
     async def visited(self, socket: Socket) -> None:
         while (message := await socket.receive()) is not None:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import shlex
 import signal
-from asyncio.subprocess import DEVNULL, Process
+from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -23,6 +22,7 @@ from pilothouse.doors import dialling_process
 from pilothouse.doors.dial_in import FALSE_TOKEN, NO_BROWSER, OVER, TAKEN, UNKNOWN
 from pilothouse.protocol import ControlRequest
 from pilothouse_sim import RealCLIMaker, SimulatedCLIMaker, gate, reply, tool
+from tests.support.doors.pasted import pasted, program
 from tests.support.versions import NATIVE, OLD
 from tests.support.waiting import DEADLINE
 
@@ -42,33 +42,8 @@ def maker(request: pytest.FixtureRequest) -> Maker:
     return partial(real, version=request.param)
 
 
-@asynccontextmanager
-async def pasted(line: str, cli: Any) -> AsyncIterator[Process]:
-    """The process of a line that somebody pastes into a shell where this CLI is at home."""
-    env = {"PATH": os.environ["PATH"], **cli.environment}
-    process = await asyncio.create_subprocess_shell(
-        f"exec {line}" if not line.startswith("cd ") else line.replace("&& ", "&& exec env ", 1),
-        cwd=cli.cwd,
-        env=env,
-        stdin=DEVNULL,
-        stdout=DEVNULL,
-        stderr=DEVNULL,
-    )
-    try:
-        yield process
-    finally:
-        if process.returncode is None:
-            process.kill()
-        await process.wait()
-
-
 async def allow(_: Any) -> Allow:
     return Allow()
-
-
-def program(cli: Any) -> Path:
-    """The CLI itself: the executable of a real one keeps every other variable out, tokens too."""
-    return getattr(cli, "binary", cli.path)
 
 
 def wanted(cli: Any, **more: Any) -> Options:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import pytest
@@ -30,6 +31,9 @@ class Guest:
         self.route = route
         self.visits = 0
         self.bodies: list[bytes] = []
+
+    def is_other(self, headers: Mapping[str, str]) -> bool:
+        return False
 
     async def visited(self, socket: Socket) -> None:
         self.visits += 1

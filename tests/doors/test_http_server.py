@@ -8,6 +8,7 @@ import signal
 import socket
 import stat
 import sys
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -40,6 +41,9 @@ class Echo:
 
     def __init__(self) -> None:
         self.was_too_long: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    def is_other(self, headers: Mapping[str, str]) -> bool:
+        return False
 
     async def visited(self, socket: Socket) -> None:
         while (message := await socket.receive()) is not None:

@@ -20,7 +20,7 @@ import pytest
 import pilothouse
 from pilothouse.api.answers import Allow
 from pilothouse.api.operations import OPERATIONS
-from pilothouse.api.requests import Ask, Fork, Start
+from pilothouse.api.requests import Ask, DialIn, Fork, Start
 from pilothouse.errors import PilothouseError
 from pilothouse_sim.plugin import SimulatedCLIMaker
 from pilothouse_sim.scenario import reply, tool
@@ -197,6 +197,8 @@ async def use_everything(it: EngineHarness) -> set[str]:
     await verb("cost")()
     await verb("settings")()
     await verb("health")()
+    await verb("dial_in")(DialIn(cwd=str(it.cwd)))
+    await verb("dial_ins")()
     await verb("runners")()
     await verb("add_runner")("attic")
     await verb("drain_runner")("attic")

@@ -24,6 +24,7 @@ TOUCH = reply(tool("Bash", command="touch made", description="Do it"))
 NEEDS_NO_JOURNAL = {
     "policy": 200,
     "settings": 200,
+    "dial_ins": 200,
     "runners": 200,
     "add_runner": 201,
     "drain_runner": 200,
@@ -54,6 +55,7 @@ BODIES: dict[str, Any] = {
     },
     "withdraw": {"because": "it has gone"},
     "policy_dry_run": {"text": ""},
+    "dial_in": {"cwd": "/"},
     "add_runner": {"name": "attic"},
 }
 

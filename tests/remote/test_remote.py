@@ -19,7 +19,7 @@ from pilothouse.api.engine import Engine
 from pilothouse.api.events import Batch, Gap
 from pilothouse.api.operations import OPERATIONS
 from pilothouse.api.problems import CODES, code_of
-from pilothouse.api.requests import Ask, Caps, Fork, Say, SessionOptions, Start
+from pilothouse.api.requests import Ask, Caps, DialIn, Fork, Say, SessionOptions, Start
 from pilothouse.remote import RemoteEngine, event_stream
 from tests.support.http.fake_engine import FakeEngine
 from tests.support.http.serving import TOKEN, calling, make_app, served
@@ -140,6 +140,8 @@ VERBS: dict[str, Verb] = {
     "cost": lambda e: e.cost(),
     "cost by day": lambda e: e.cost("day", session_id=S, since=3),
     "cost of a page": lambda e: e.cost("turn", limit=7, before="x"),
+    "dial_in": lambda e: e.dial_in(DialIn(cwd="/", label="by hand", prompt="go")),
+    "dial_ins": lambda e: e.dial_ins(),
     "runners": lambda e: e.runners(),
     "add_runner": lambda e: e.add_runner("shed"),
     "add_runner again": lambda e: e.add_runner("attic"),

@@ -15,12 +15,14 @@ from .answers import Answer
 from .events import Batch
 from .items import ConversationPage, ConversationPatches, ItemSource
 from .questions import Answered, Asked, Question, QuestionFilter
-from .requests import Ask, Fork, Say, Start
+from .requests import Ask, DialIn, Fork, Say, Start
 from .results import (
     AllStopped,
     Cancelled,
     CostGroup,
     CostReport,
+    DialInOpened,
+    DialInWaiting,
     DryRun,
     Health,
     Interrupted,
@@ -129,6 +131,9 @@ class Engine(Protocol):
         limit: int = 1000,
         before: str | None = None,
     ) -> CostReport: ...
+    async def dial_in(self, request: DialIn) -> DialInOpened: ...
+    async def dial_ins(self) -> list[DialInWaiting]: ...
+
     async def runners(self) -> list[Runner]: ...
     async def add_runner(self, name: str) -> RunnerAdded: ...
     async def drain_runner(self, name: str, *, draining: bool = True) -> Runner: ...

@@ -38,7 +38,7 @@ from .answers import Answer
 from .questions import Question
 from .requests import Caps, SessionOptions
 from .statuses import ModelSpent, Tokens
-from .values import Content, Via
+from .values import Content, Reached
 
 __all__ = [
     "CLI",
@@ -154,7 +154,7 @@ class CLIStarted(Record, frozen=True, tag="cli.started"):
     simulated: bool = False
     run: str = ""
     """Names this life of it to whoever carries its lines; empty: it is a child of the engine."""
-    via: Via = "stdio"
+    via: Reached = "stdio"
     machine: str = ""
     """The runner that looks after it; empty: the engine's own machine."""
 

@@ -18,6 +18,7 @@ __all__ = [
     "Caps",
     "Compact",
     "ControlCall",
+    "DialIn",
     "Dollars",
     "DryRunText",
     "Enable",
@@ -37,6 +38,8 @@ __all__ = [
 
 LONGEST_WAIT: Final = 60
 """Seconds that one `ask` waits at most."""
+LONGEST_EXPECTED: Final = 86_400
+"""Seconds that a CLI is waited for at most."""
 Dollars = Annotated[float, Meta(gt=0)]
 
 
@@ -119,6 +122,20 @@ class Fork(RequestData, frozen=True):
     options: SessionOptions | None = None
     label: Word | None = None
     key: Word | None = None
+
+
+class DialIn(RequestData, frozen=True):
+    """A CLI that somebody is about to start by hand, and that becomes a session once it dials."""
+
+    cwd: str
+    mode: PermissionMode | None = None
+    model: str | None = None
+    label: Word | None = None
+    caps: Caps = Caps()
+    prompt: Content | None = None
+    """What to say to it as soon as it is there."""
+    expires_s: Annotated[int, Meta(ge=1, le=LONGEST_EXPECTED)] = 600
+    """How long to wait for it."""
 
 
 class Ask(RequestData, frozen=True):

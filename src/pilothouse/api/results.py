@@ -17,6 +17,8 @@ __all__ = [
     "CostGroup",
     "CostLine",
     "CostReport",
+    "DialInOpened",
+    "DialInWaiting",
     "DryRun",
     "DryRunLine",
     "Health",
@@ -92,6 +94,33 @@ class Stopped(ResultData, frozen=True):
 class AllStopped(ResultData, frozen=True):
     sessions: list[str]
     """Those that had a CLI, and have none now."""
+
+
+class DialInWaiting(ResultData, frozen=True):
+    """A CLI that is expected, and has not come yet."""
+
+    session_id: str
+    """The session that it will be."""
+    cwd: str
+    expires_at: int
+    """In milliseconds since the epoch."""
+    label: str | None = None
+
+
+class DialInOpened(ResultData, frozen=True):
+    """Where one CLI is expected."""
+
+    session_id: str
+    """The session that it will be, once it has come."""
+    url: str
+    """What to give to `--sdk-url`."""
+    token: str
+    """Told this once. One CLI can come with it, in `CLAUDE_CODE_SESSION_ACCESS_TOKEN`."""
+    command: str
+    """A line for a shell that starts it."""
+    expires_at: int
+    warning: str | None = None
+    """Why the CLI of this machine will not come: it is too new."""
 
 
 class Runner(ResultData, frozen=True):

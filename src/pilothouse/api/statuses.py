@@ -8,7 +8,7 @@ from msgspec import field
 
 from .questions import Question
 from .requests import Caps
-from .values import MAX_WHOLE, JsonObject, ResultData, State, Via
+from .values import MAX_WHOLE, JsonObject, Reached, ResultData, State
 
 __all__ = [
     "ContextUsed",
@@ -149,7 +149,7 @@ class Status(ResultData, frozen=True):
     """The folder that a simulated session works in, in place of `cwd`."""
     machine: str | None = None
     """The runner its CLI is on; None: the engine's own machine."""
-    via: Via = "stdio"
+    via: Reached = "stdio"
     waiting_on: Waiting | None = None
     retry: Retry | None = None
     rate_limit: RateLimit | None = None

@@ -14,6 +14,7 @@ __all__ = [
     "MAX_WHOLE",
     "Content",
     "JsonObject",
+    "Reached",
     "RequestData",
     "ResultData",
     "State",
@@ -24,6 +25,8 @@ __all__ = [
 
 State = Literal["active", "awaiting_input", "done", "error", "interrupted"]
 Via = Literal["relay", "stdio", "sdk-url", "sdk-url-hybrid"]
+Reached = Literal["relay", "stdio", "sdk-url", "sdk-url-hybrid", "dial-in"]
+"""How a CLI is reached: as a caller may choose, or because somebody has started it by hand."""
 """How a CLI is reached: through a relay that outlives the engine, as a child of the engine, or by
 its own WebSocket, which CLIs up to 2.1.120 have (hybrid: what it says comes by HTTP POST)."""
 JsonObject = dict[str, Any]

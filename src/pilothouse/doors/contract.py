@@ -8,7 +8,7 @@ socket ──> Doors ── token: whose? ──> Carrier.visited ──> Receiv
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from pilothouse.transport.base import LONGEST_LINE, NumberedLines
@@ -84,6 +84,10 @@ class Carrier(Protocol):
     @property
     def route(self) -> str:
         """Which address is its own: `relay` for /relay/ID, `ws` for /ws/ID and its posts."""
+        ...
+
+    def is_other(self, headers: Mapping[str, str]) -> bool:
+        """Whether a dial with these headers must be another's than the one that came first."""
         ...
 
     async def visited(self, socket: Socket) -> None:

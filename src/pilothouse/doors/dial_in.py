@@ -124,10 +124,8 @@ class DialInDoor:
         # What its flags name stays where it is for as long as the door is open.
         self._launches.append(launch)
         name = launch.session_id or str(uuid.uuid4())
-        env = {each: launch.env[each] for each in SHOWN if each in launch.env}
-        return shell_line(
-            launch.argv, f"{self.url}/ws/{name}", token=self.token, cwd=launch.cwd, env=env
-        )
+        address = f"{self.url}/ws/{name}"
+        return shell_line(launch.argv, address, token=self.token, cwd=launch.cwd, env=launch.env)
 
     async def accept(self, options: Options | None = None) -> Client:
         """Wait for the next CLI, and return a client that is connected to it.
@@ -242,8 +240,12 @@ class _DoorApp:
 def shell_line(
     argv: Sequence[str], url: str, *, token: str, cwd: str | None, env: Mapping[str, str]
 ) -> str:
-    """Return a launch as a line for a shell, with the door that the CLI is to dial."""
+    """Return a launch as a line for a shell, with the door that the CLI is to dial.
+
+    Of its variables the line has those alone that are ours: the others are the shell's own.
+    """
     words = [f"cd {shlex.quote(cwd)} &&"] if cwd else []
-    given = {**env, TOKEN: token} if token else env
+    given = {name: env[name] for name in SHOWN if name in env}
+    given |= {TOKEN: token} if token else {}
     words += [f"{name}={shlex.quote(value)}" for name, value in given.items()]
     return " ".join([*words, shlex.join([*argv, f"--sdk-url={url}"])])

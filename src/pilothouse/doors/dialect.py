@@ -90,6 +90,11 @@ class DiallingProcess(Protocol):
         """Have it run, and tell `cli` once when it does not any more."""
         ...
 
+    @property
+    def is_ours(self) -> bool:
+        """Whether we have started it, so that nobody else has its token."""
+        ...
+
     def came(self) -> None:
         """Note that it has connected."""
         ...
@@ -123,6 +128,8 @@ class SdkUrlTransport:
         self.route: Final = "ws"
         self.runner_version: str | None = None
         """`X-Environment-Runner-Version` of the last connection."""
+        self.arrived: Callable[[], None] | None = None
+        """Called when the CLI connects for the first time."""
         self.lost_lines: LostLines | None = None
         """Told in a sentence when lines of the CLI's are known to be lost."""
         self.reconnected: Callable[[], None] | None = None
@@ -264,7 +271,7 @@ class SdkUrlTransport:
         A CLI that has said anything names its last line when it dials again, except in the hybrid
         mode. One that has not is taken for another only while the first is connected.
         """
-        if "x-last-request-id" in headers or self._hybrid:
+        if self._process.is_ours or "x-last-request-id" in headers or self._hybrid:
             return False
         return self.connected or self._hearing.has_heard
 
@@ -295,6 +302,8 @@ class SdkUrlTransport:
         self._link = link
         self._process.came()
         self._connections += 1
+        if self._connections == 1 and self.arrived is not None:
+            self.arrived()
         headers = link.socket.headers
         self.runner_version = headers.get("x-environment-runner-version")
         self._hearing.connected(headers.get("x-last-request-id"))

@@ -68,6 +68,8 @@ class _OwnProcess:
     with 0, the native 2.1.37 mostly by the signal; a running turn is not finished.
     """
 
+    is_ours: bool = True
+
     def __init__(self, process: StdioTransport) -> None:
         self._process = process
 
@@ -125,6 +127,7 @@ class _ForeignProcess:
     exit code 0. One that stays away longer than it may has ended, too, and nobody knows how.
     """
 
+    is_ours: bool = False
     pid: int | None = None
     stderr_tail: str = ""
 

@@ -44,6 +44,7 @@ WORDS: Final = {
     Refusal.OTHER_SERVER: "this token is of another server than the one that runs here now",
 }
 """What a CLI is told that dials and is refused. It shows that in its debug output alone."""
+TAKEN: Final = "another CLI has come with this token, which is for one alone; ask for another"
 FORBIDDEN: Final = 403
 NOT_FOUND: Final = 404
 WRONG_METHOD: Final = 405
@@ -133,8 +134,9 @@ class Doors:
         if isinstance(found, Refusal):
             # 2.1.37 knows no close code that is final: only an HTTP status keeps it from dialling
             # again each second.
-            log.warning("a CLI that dialled was refused", extra={"reason": WORDS[found]})
-            await socket.refuse(FORBIDDEN, because=WORDS[found])
+            await _refuse_cli(socket, WORDS[found])
+        elif found.is_other(socket.headers):
+            await _refuse_cli(socket, TAKEN)
         elif await socket.accept():
             await found.visited(socket)
 
@@ -198,6 +200,11 @@ def place_in(path: str) -> DoorPath | None:
             return DoorPath("events", unquote(session_id))
         case _:
             return None
+
+
+async def _refuse_cli(socket: Socket, because: str) -> None:
+    log.warning("a CLI that dialled was refused", extra={"reason": because})
+    await socket.refuse(FORBIDDEN, because=because)
 
 
 async def _turn_away(socket: Socket, refusal: Refusal) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from pilothouse.relay import door_frames
@@ -280,6 +280,10 @@ class RelayTransport:
     async def posted(self, body: bytes) -> int:
         """Relays post nothing."""
         return NOT_FOUND
+
+    def is_other(self, headers: Mapping[str, str]) -> bool:
+        """Never: a run's token is its relay's alone."""
+        return False
 
     async def visited(self, socket: Socket) -> None:
         """Serve a connection of the relay until it ends, or a newer one comes."""

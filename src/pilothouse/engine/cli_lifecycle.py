@@ -138,6 +138,7 @@ class CLILifecycle:
             self._services.foreign.check_absent(self._view)
             self._check_options()
             await asyncio.to_thread(self._check_places)
+            await self._check_conversation()
             self._writers = await self._locked()
             try:
                 self._take_slot(leaving)
@@ -166,6 +167,22 @@ class CLILifecycle:
             check_directories(view.options, view.cwd, roots)
         if view.scratch:
             make_private(Path(view.scratch))
+
+    async def _check_conversation(self) -> None:
+        """Refuse to begin anew what a CLI that was started by hand has begun in another place, and
+        to go on beside one that was lost and may still be at work."""
+        view = self._view
+        if view.via != "dial-in" or not view.has_conversation:
+            return
+        found = await self._services.history.find(view.claude_session_id)
+        if found is None:
+            raise NotNow(
+                f"the CLI of session {view.session_id} was started by hand and has ended, and its "
+                "conversation is not on this machine",
+                advice="start it again where it was, with --resume and a new dial-in",
+            )
+        if view.state == "error":
+            self._services.foreign.check_silent(view, found.updated_at)
 
     def _take_slot(self, leaving: str) -> None:
         # The server may have begun to end, or a guest may have come, while the disk was looked at.

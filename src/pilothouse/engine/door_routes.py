@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from pilothouse.api.requests import SessionOptions
 from pilothouse.api.results import Runner
-from pilothouse.api.values import Via
+from pilothouse.api.values import Reached, Via
 from pilothouse.client.client import Carry
 from pilothouse.client.launch import Launch
 from pilothouse.client.locate import ask_version
 from pilothouse.doors.dialect import SdkUrlTransport, refuses
-from pilothouse.doors.dialling_process import launched
+from pilothouse.doors.dialling_process import FINAL, hand_started, launched
 from pilothouse.doors.door import Doors
 from pilothouse.doors.left_transport import Leftover, LeftTransport
 from pilothouse.doors.local import LocalRelays
@@ -73,6 +73,8 @@ class DoorRoutes:
         self._via: Via = via
         self._runners = runners
         self._routes: dict[str, DoorRoute] = {}
+        self._dialled: dict[str, SdkUrlTransport] = {}
+        """Of CLIs that somebody starts by hand, and no client has yet, by session."""
         self._wills: dict[str, asyncio.TimerHandle] = {}
         self._missed: dict[str, list[DoorRoute]] = {}
         runners.changed = self._runner_changed
@@ -105,18 +107,46 @@ class DoorRoutes:
         raise NotNow(f"the machine {machine} is {runner.state}", advice=advice)
 
     async def _check_dialling(self) -> None:
-        version = await asyncio.to_thread(ask_version, self._cli, self._env)
-        refusal = refuses(version) if version is not None else None
+        refusal = await self.dialling_trouble()
         if refusal is not None:
             raise InvalidOption(refusal)
 
+    # CLIs that somebody starts by hand
+
+    async def dialling_trouble(self) -> str | None:
+        version = await asyncio.to_thread(ask_version, self._cli, self._env)
+        return refuses(version) if version is not None else None
+
+    def expect(self, session_id: str, came: Callable[[], None]) -> tuple[str, str]:
+        transport = hand_started(session_id=session_id, run=uuid.uuid4().hex)
+        transport.arrived = came
+        self._dialled[session_id] = transport
+        self.doors.expect(transport)
+        token = self.keyring.issue(session_id, transport.run)
+        return f"{self.dial.rstrip('/')}/ws/{session_id}", token
+
+    def expect_no_more(self, session_id: str, because: str) -> None:
+        transport = self._dialled.pop(session_id, None)
+        if transport is not None:
+            self.doors.forget(transport.run)
+            transport.send_away(FINAL, because)
+
     def begin(self, view: View, told: Told, locks: Callable[[], Sequence[int]]) -> Route:
         """A way for a CLI that is to be started."""
+        if (dialled := self._dialled.pop(view.session_id, None)) is not None:
+            return self._found(view, dialled, told)
         machine = view.options.machine or ""
         via = "relay" if machine else view.options.via or self._via
         if via == "stdio":
             return Route()
         route = DoorRoute(self, view.session_id, uuid.uuid4().hex, via, machine, told, locks)
+        self._routes[route.run] = route
+        return route
+
+    def _found(self, view: View, dialled: SdkUrlTransport, told: Told) -> DoorRoute:
+        """The way to a CLI that somebody has started by hand, and that is at the door."""
+        route = DoorRoute(self, view.session_id, dialled.run, "dial-in", "", told, tuple)
+        route.take_dialled(dialled)
         self._routes[route.run] = route
         return route
 
@@ -286,7 +316,7 @@ class DoorRoute(Route):
         routes: DoorRoutes,
         session_id: str,
         run: str,
-        via: Via,
+        via: Reached,
         machine: str,
         told: Told,
         locks: Callable[[], Sequence[int]],
@@ -313,7 +343,8 @@ class DoorRoute(Route):
     def client_parts(self, view: View) -> dict[str, Any]:
         parts: dict[str, Any] = {"greeting_id": greeting_id(self.run)}
         if self._transport is not None:
-            return parts | {"transport": self._transport}
+            foreign = {"foreign": True} if self.via == "dial-in" else {}
+            return parts | {"transport": self._transport} | foreign
         carry: Carry = self._carry
         there = {"command": lambda: REMOTE_COMMAND} if self.machine else {}
         return parts | {"carry": carry} | there
@@ -347,9 +378,17 @@ class DoorRoute(Route):
             url=self._routes.dial,
             hybrid=self.via == "sdk-url-hybrid",
         )
+        self._tell(transport)
+        return transport
+
+    def take_dialled(self, transport: SdkUrlTransport) -> None:
+        """Use the connections of a CLI that somebody has started by hand."""
+        self._tell(transport)
+        self._transport = transport
+
+    def _tell(self, transport: SdkUrlTransport) -> None:
         transport.lost_lines = self._told.lines_lost
         transport.reconnected = self._told.reconnected
-        return transport
 
     def tell_left(self, left: Leftover, row: RunRow) -> None:
         """Tell what a relay could not deliver before it ended."""

@@ -9,6 +9,7 @@
     CLIControls     requests to a live CLI
     Reports         status, list, read, watch, policy, cost, health
     Conversations   what a person reads of a session
+    DialIns         CLIs that somebody starts by hand
     Machines        runners
 
 Every verb stores its request before it acts on it, and returns once that is committed.
@@ -24,12 +25,14 @@ from pilothouse.api.answers import Answer
 from pilothouse.api.events import Batch
 from pilothouse.api.items import ConversationPage, ConversationPatches, ItemSource
 from pilothouse.api.questions import Answered, Asked, Question, QuestionFilter
-from pilothouse.api.requests import Ask, Fork, Say, Start
+from pilothouse.api.requests import Ask, DialIn, Fork, Say, Start
 from pilothouse.api.results import (
     AllStopped,
     Cancelled,
     CostGroup,
     CostReport,
+    DialInOpened,
+    DialInWaiting,
     DryRun,
     Health,
     Interrupted,
@@ -56,6 +59,7 @@ from pilothouse.settings import Settings
 from .adoption import Adoption
 from .cli_controls import CLIControls
 from .conversations import Conversations
+from .dial_ins import DialIns
 from .foreign import ForeignCLIs
 from .foreign_asks import ForeignAsks
 from .gate import OperatorGate
@@ -79,6 +83,7 @@ __all__ = ["SessionEngine"]
 
 Objects = list[JsonObject]
 Runners = list[Runner]
+Waiting = list[DialInWaiting]
 
 
 def _client(options: Options, *, sink: Sink, **parts: Any) -> Client:
@@ -137,6 +142,7 @@ class SessionEngine:
         self._controls = CLIControls(services, adoption, verbs)
         self._reports = Reports(services, sessions, adoption)
         self._conversations = Conversations(services, adoption)
+        self._dial_ins = DialIns(services, sessions, verbs)
         self._machines = Machines(services.routes)
         self._recovery = Recovery(services, sessions, asks)
 
@@ -158,6 +164,7 @@ class SessionEngine:
 
     async def aclose(self) -> None:
         """Leave the CLIs behind relays, end every other one in order, and close the journal."""
+        self._dial_ins.close()
         await self._recovery.close()
 
     async def retain(self) -> int:
@@ -336,6 +343,12 @@ class SessionEngine:
         return await self._reports.health()
 
     # Machines
+
+    async def dial_in(self, request: DialIn) -> DialInOpened:
+        return await self._dial_ins.open(request)
+
+    async def dial_ins(self) -> Waiting:
+        return await self._dial_ins.list()
 
     async def runners(self) -> Runners:
         return await self._machines.runners()

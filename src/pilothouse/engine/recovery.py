@@ -22,6 +22,9 @@ DAY_MS: Final = 24 * 60 * 60 * 1000
 MARKED_AT_ONCE: Final = 1000
 REST_EVERY_S: Final = 60.0
 """Seconds after which a session at rest that nobody touches is let go of."""
+HAND_STARTED: Final = (
+    "the server ended, and a CLI that was started by hand is not taken up by the next one"
+)
 RETENTION_EVERY: Final = 60
 """After so many of those, what has rested for too long is removed."""
 
@@ -89,6 +92,8 @@ class Recovery:
         except PilothouseError as error:
             log.error("session %s cannot go on: %s", session.session_id, error)
             return f"the server came back and could not go on with it: {error}"
+        if view.via == "dial-in":
+            return HAND_STARTED
         return "" if goes_on else "its relay was gone when the server came back"
 
     async def _finish_plans(self) -> None:

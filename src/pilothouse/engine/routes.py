@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from pilothouse.api.requests import SessionOptions
 from pilothouse.api.results import Runner
-from pilothouse.api.values import Via
+from pilothouse.api.values import Reached
 from pilothouse.errors import InvalidOption
 from pilothouse.journal.contract import RunRow
 from pilothouse.transport.base import NumberedLines
@@ -27,7 +27,7 @@ class Route:
     """The way to one CLI. This one is the pipes that its client opens by itself."""
 
     run: str = ""
-    via: Via = "stdio"
+    via: Reached = "stdio"
     machine: str = ""
     connected: bool = True
     """Whether anything can pass right now."""
@@ -93,6 +93,21 @@ class Routes(Protocol):
         """Why a machine cannot be reached, in words for a person; empty: nothing is known."""
         ...
 
+    # CLIs that somebody starts by hand
+
+    async def dialling_trouble(self) -> str | None:
+        """Why the CLI of this machine cannot dial in, if it cannot."""
+        ...
+
+    def expect(self, session_id: str, came: Callable[[], None]) -> tuple[str, str]:
+        """Expect one CLI for this session: its address and its token. `came` is called once, and
+        `begin` then finds the way to it."""
+        ...
+
+    def expect_no_more(self, session_id: str, because: str) -> None:
+        """Refuse it from now on, and send it away if it is there."""
+        ...
+
     # Other machines
 
     def runners(self) -> list[Runner]: ...
@@ -124,6 +139,15 @@ class PipeRoutes:
 
     def trouble(self, machine: str) -> str:
         return ""
+
+    async def dialling_trouble(self) -> str | None:
+        return None
+
+    def expect(self, session_id: str, came: Callable[[], None]) -> tuple[str, str]:
+        raise _no_door("dialling in", "a CLI needs a server it can dial")
+
+    def expect_no_more(self, session_id: str, because: str) -> None:
+        """Nobody is expected."""
 
     def runners(self) -> list[Runner]:
         return []

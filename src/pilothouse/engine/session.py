@@ -100,6 +100,8 @@ class Session:
         view = self.view
         return (
             self.cli.phase == "live"
+            # Who has started it by hand would notice.
+            and self.cli.route.via != "dial-in"
             and not self.cli.is_starting
             and not view.busy
             and not view.open_questions

@@ -24,7 +24,7 @@ from pilothouse.api.statuses import (
     ToolRun,
     Waiting,
 )
-from pilothouse.api.values import Content, State, Via
+from pilothouse.api.values import Content, Reached, State
 from pilothouse.client.turns import Followed
 
 from .activity import Activity, headline
@@ -115,7 +115,7 @@ class Facts(Struct, omit_defaults=True):
     """Of the CLI that is alive, by which its relay is known."""
     run_seq: int = 0
     """The entry of its start."""
-    via: Via = "stdio"
+    via: Reached = "stdio"
     machine: str = ""
     """Where its last CLI ran, and its transcript is."""
     started_at: int = 0

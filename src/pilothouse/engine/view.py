@@ -339,7 +339,7 @@ class View(Facts):
 
     def _cli_started(self, record: CLIStarted) -> None:
         self._forget_cli()
-        self.tracker = TurnTracker()
+        self.tracker = TurnTracker(echoes=record.via != "dial-in")
         self.live = True
         self.guest_at = 0
         self.run, self.run_seq = record.run, self.last_seq

@@ -100,6 +100,8 @@ class RemoteEngine:
     policy = _remote(Engine.policy)
     policy_dry_run = _remote(Engine.policy_dry_run)
     cost = _remote(Engine.cost)
+    dial_in = _remote(Engine.dial_in)
+    dial_ins = _remote(Engine.dial_ins)
     runners = _remote(Engine.runners)
     add_runner = _remote(Engine.add_runner)
     drain_runner = _remote(Engine.drain_runner)

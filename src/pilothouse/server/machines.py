@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from .runtime import Running
 
-__all__ = ["Verb", "manage"]
+__all__ = ["Verb", "manage", "remote_engine"]
 
 Verb = Literal["list", "add", "drain", "undrain", "revoke"]
 
@@ -42,7 +42,7 @@ async def manage(
     running = answering(settings)
     if running is None:
         raise ServerError(NONE)
-    async with _engine(running, settings) as engine:
+    async with remote_engine(running, settings) as engine:
         match verb:
             case "list":
                 return _table(await engine.runners())
@@ -57,7 +57,7 @@ async def manage(
 
 
 @asynccontextmanager
-async def _engine(running: Running, settings: Settings) -> AsyncGenerator[Engine]:
+async def remote_engine(running: Running, settings: Settings) -> AsyncGenerator[Engine]:
     from pilothouse.remote import RemoteEngine  # its HTTP is for this alone
 
     tls = tls_context(settings.tls_cert) if running.address.startswith("https:") else None

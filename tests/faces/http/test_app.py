@@ -89,6 +89,8 @@ VERBS: dict[str, tuple[str, str, Any]] = {
     "policy_dry_run": ("POST", "/api/policy/dry-run", {"text": "x = 1"}),
     "history": ("GET", "/api/history?limit=1", None),
     "cost": ("GET", "/api/cost?by=day&session_id=session-1&since=5", None),
+    "dial_in": ("POST", "/api/dial-ins", {"cwd": "/", "mode": "plan", "prompt": "go"}),
+    "dial_ins": ("GET", "/api/dial-ins", None),
     "runners": ("GET", "/api/runners", None),
     "add_runner": ("POST", "/api/runners", {"name": "shed"}),
     "drain_runner": ("POST", "/api/runners/attic/drain", {"draining": False}),

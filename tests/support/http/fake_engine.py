@@ -23,12 +23,14 @@ from pilothouse.api.items import (
     TextItem,
 )
 from pilothouse.api.questions import Answered, Asked, Question, Way
-from pilothouse.api.requests import Ask, Fork, Say, Start
+from pilothouse.api.requests import Ask, DialIn, Fork, Say, Start
 from pilothouse.api.results import (
     AllStopped,
     Cancelled,
     CostLine,
     CostReport,
+    DialInOpened,
+    DialInWaiting,
     DryRun,
     DryRunLine,
     Health,
@@ -46,6 +48,7 @@ from pilothouse.api.statuses import Listed, Listing, Queued, Status, Tokens
 from pilothouse.api.values import JsonObject
 
 Runners = list[Runner]
+DialInsWaiting = list[DialInWaiting]
 NOW = 1_700_000_000_000
 SECRET = "only-the-runner-knows"
 """How every token of a runner begins."""
@@ -428,6 +431,20 @@ class FakeEngine:
         line = CostLine(group=session_id or by, usd=0.5, turns=1, tokens=Tokens(input=since or 1))
         lines = [] if before else [line]
         return CostReport(by=by, lines=lines, total_usd=0.5, today_usd=0.25, older=limit)
+
+    async def dial_in(self, request: DialIn) -> DialInOpened:
+        self._maybe_raise()
+        return DialInOpened(
+            session_id="by-hand",
+            url="ws://localhost/ws/by-hand",
+            token=f"{SECRET}-{request.cwd}",
+            command=f"cd {request.cwd} && claude",
+            expires_at=NOW + request.expires_s,
+        )
+
+    async def dial_ins(self) -> DialInsWaiting:
+        self._maybe_raise()
+        return [DialInWaiting(session_id="by-hand", cwd="/", expires_at=NOW, label="by hand")]
 
     async def runners(self) -> Runners:
         self._maybe_raise()

@@ -9,7 +9,7 @@ import signal
 import socket
 import sys
 import uuid
-from collections.abc import AsyncIterator, Callable, Generator
+from collections.abc import AsyncIterator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +60,9 @@ class RecordedRun:
         self._said = 0
         self._socket: Socket | None = None
         self._changed = asyncio.Event()
+
+    def is_other(self, headers: Mapping[str, str]) -> bool:
+        return False
 
     async def visited(self, socket: Socket) -> None:
         while isinstance(data := await socket.receive(), bytes):
