@@ -11,6 +11,7 @@ from pilothouse_sim.scenario import reply
 from pilothouse_sim.scenario import tool as call
 from tests.support.real.desk import Desk, OpenDesk
 from tests.support.real.handlers import Handler, Holding, result_blocks, results
+from tests.support.versions import Since, can
 from tests.support.waiting import DEADLINE
 
 # Asking through a resolver works in every era of the protocol: the newest CLI and the newest `mcp`
@@ -61,8 +62,8 @@ async def signed(desk: OpenDesk, **options: Any) -> Desk:
 
 
 def is_refused(it: Desk) -> bool:
-    """2.1.37 does not offer elicitation: whatever is answered here, the server is refused."""
-    if it.version != "2.1.37":
+    """Old CLIs do not offer elicitation: whatever is answered here, the server is refused."""
+    if can(it.version, Since.ELICITS):
         return False
     assert result_blocks(it)[0]["is_error"]
     return True
@@ -113,7 +114,7 @@ async def test_an_interrupt_cancels_the_handler_of_a_form(desk: OpenDesk) -> Non
     async with asyncio.timeout(DEADLINE):
         client = await connected(it, on_elicitation=held)
         prompt = await client.say("sign it")
-        if it.version == "2.1.37":
+        if not can(it.version, Since.ELICITS):
             assert (await prompt).outcome == "finished"
             return
         await held.began.wait()

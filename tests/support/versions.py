@@ -7,7 +7,8 @@ A test of `tests/real` that takes `version` (or `desk`) applies to every support
 - the default is the newest CLI; a test that is not about the newest runs on all it is about;
 - `@pytest.mark.versions(NEWEST, "2.1.37")`, on a test or on one of its parameters, names others.
 
-`@every` widens a test to the CLIs in between, of which `can` says what is known of each.
+When everything is proved, a test runs on the CLIs in between as well, of which `can` says what is
+known of each; the tests of `NAMING_THREE` do so only with `@every`.
 """
 
 from __future__ import annotations
@@ -37,6 +38,26 @@ EVERY: Final = (
     "2.1.37",
 )
 """Every CLI that is tried when everything is proved."""
+NAMING_THREE: Final = frozenset(
+    {
+        "test_controls.py",
+        "test_conversations.py",
+        "test_endings.py",
+        "test_hooks.py",
+        "test_launch.py",
+        "test_permissions.py",
+        "test_processes.py",
+        "test_results.py",
+        "test_robustness.py",
+        "test_sessions.py",
+        "test_stalls.py",
+        "test_startup.py",
+        "test_tools.py",
+        "test_turns.py",
+        "test_wire.py",
+    }
+)
+"""Files of `tests/real` that still say by three versions, and not by `can`, what differs."""
 NATIVE, OLD, NODE = "2.1.119", "2.1.37", "2.1.37-node"
 BUILDS: Final = (NATIVE, OLD, NODE)
 """The programs that dial in themselves, newest first."""
@@ -71,6 +92,7 @@ class Since(Enum):
     TELLS_OF_NO_ANSWER = "2.1.176: the model is told that nobody has answered its question"
     KEEPS_ITS_ENVIRONMENT = "2.1.176: `update_environment_variables` is without effect"
     AGENTS_IN_BACKGROUND = "2.1.235: a subagent runs beside the turn unless told otherwise"
+    CHECKS_WHILE_PLANNING = "2.1.235: in plan mode a command is decided on without a person"
     KNOWS_MODES = "2.1.235: a permission mode that is none is refused"
     RETRIES_BROKEN_STREAMS = "2.1.235: it tells that it asks again after a broken stream"
     SHUFFLES_MEMBERS = "2.1.235: `type` is not the first member"
