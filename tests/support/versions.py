@@ -52,9 +52,7 @@ NAMING_THREE: Final = frozenset(
         "test_sessions.py",
         "test_stalls.py",
         "test_startup.py",
-        "test_tools.py",
         "test_turns.py",
-        "test_wire.py",
     }
 )
 """Files of `tests/real` that still say by three versions, and not by `can`, what differs."""
@@ -86,6 +84,7 @@ class Since(Enum):
     GIVES_API_STATUS = "2.1.119: a result has the status of an API error"
     RENAMES_WHEN_CLEARED = "2.1.119: /clear changes the session's id"
     CALLS_BATCH_HOOK = "2.1.119: there is a PostToolBatch event"
+    OUTLIVES_ODD_HOOKS = "2.1.139: hooks in another form do not end it"
     HONOURS_WRITING_RULES = "2.1.132: a rule for a command that writes files is honoured"
     CALLS_DISPLAY_HOOK = "2.1.176: there is a MessageDisplay event"
     LACKS_SEARCH_TOOLS = "2.1.176: there is no TodoWrite, Glob or Grep"
@@ -93,6 +92,8 @@ class Since(Enum):
     KEEPS_ITS_ENVIRONMENT = "2.1.176: `update_environment_variables` is without effect"
     AGENTS_IN_BACKGROUND = "2.1.235: a subagent runs beside the turn unless told otherwise"
     CHECKS_WHILE_PLANNING = "2.1.235: in plan mode a command is decided on without a person"
+    GREETS_SERVERS_ONCE = "2.1.235: an MCP server that is named twice is greeted once"
+    REFUSES_ODD_HOOKS = "2.1.235: hooks in another form are refused with a reason"
     KNOWS_MODES = "2.1.235: a permission mode that is none is refused"
     RETRIES_BROKEN_STREAMS = "2.1.235: it tells that it asks again after a broken stream"
     SHUFFLES_MEMBERS = "2.1.235: `type` is not the first member"
