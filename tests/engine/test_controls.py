@@ -95,6 +95,14 @@ async def test_servers_are_set_now_and_for_every_later_start(house: OpenEngine) 
     await it.connected(session_id, "late")
 
 
+async def test_a_message_in_the_name_of_a_server_reaches_the_cli(house: OpenEngine) -> None:
+    it = await house("One.")
+    session_id = await it.done(mcp_servers={"parrot": server(PARROT)})
+    await it.connected(session_id, "parrot")
+    changed = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
+    assert await it.engine.mcp_message(session_id, "parrot", message=changed) == {}
+
+
 # What a CLI knows
 
 

@@ -168,6 +168,7 @@ async def use_everything(it: EngineHarness) -> set[str]:
         await verb(each)(second)
     await verb("mcp_reconnect")(second, "none")
     await verb("mcp_toggle")(second, "none", enabled=True)
+    await verb("mcp_message")(second, "none", message={})
     await verb("mcp_set")(second, {})
     await verb("control")(second, "get_status", {})
     await verb("stop")(second)

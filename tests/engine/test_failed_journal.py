@@ -42,6 +42,7 @@ BODIES: dict[str, Any] = {
     "set_model": {"model": None},
     "set_thinking": {"tokens": 1024},
     "mcp_set": {"servers": {}},
+    "mcp_message": {"message": {}},
     "mcp_toggle": {"enabled": False},
     "control": {"subtype": "get_status", "fields": {}},
     "answer": {"kind": "allow"},

@@ -106,6 +106,7 @@ VERBS: dict[str, Verb] = {
     "mcp_status": lambda e: e.mcp_status(S),
     "mcp_reconnect": lambda e: e.mcp_reconnect(S, "claude.ai Mail? #1 100%"),
     "mcp_toggle": lambda e: e.mcp_toggle(S, "plugin:é", enabled=False),
+    "mcp_message": lambda e: e.mcp_message(S, "files", message={"method": "x", "id": 1}),
     "mcp_set": lambda e: e.mcp_set(S, {"x": {"command": "y"}}),
     "context_usage": lambda e: e.context_usage(S),
     "greeting": lambda e: e.greeting(S),

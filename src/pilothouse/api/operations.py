@@ -384,6 +384,15 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         errors=USING,
     ),
     Operation(
+        name="mcp_message",
+        method="POST",
+        path=f"{SESSION}/mcp/{{server}}/message",
+        summary="Send the CLI a message in the name of an MCP server of the session's",
+        body=requests.McpMessage,
+        result=JsonObject,
+        errors=USING,
+    ),
+    Operation(
         name="mcp_toggle",
         method="PUT",
         path=f"{SESSION}/mcp/{{server}}",

@@ -23,6 +23,7 @@ __all__ = [
     "DryRunText",
     "Enable",
     "Fork",
+    "McpMessage",
     "Members",
     "ModeChange",
     "ModelChange",
@@ -201,6 +202,12 @@ class Enable(Members, frozen=True):
     """Whether an MCP server is in use."""
 
     enabled: bool
+
+
+class McpMessage(Members, frozen=True):
+    """A message of JSON-RPC that an MCP server would have sent to the CLI, a notification say."""
+
+    message: JsonObject
 
 
 class ControlCall(Members, frozen=True):

@@ -14,7 +14,7 @@ from pilothouse.api.statuses import Status
 from pilothouse.api.values import JsonObject
 from pilothouse.client.client import Client
 from pilothouse.errors import ControlError, ControlRefused, NotNow, UsageError
-from pilothouse.protocol.control_requests import UntypedRequest
+from pilothouse.protocol.control_requests import McpMessage, UntypedRequest
 from pilothouse.protocol.strict import clean
 from pilothouse.protocol.wire import members
 
@@ -124,6 +124,12 @@ class CLIControls:
         client = await (await self._adoption.adopted(session_id)).cli.live()
         await client.mcp_toggle(server, enabled=enabled)
         return await _servers(client)
+
+    async def mcp_message(self, session_id: str, server: str, *, message: JsonObject) -> JsonObject:
+        """Send the CLI a message in the name of a server; what it answers."""
+        client = await (await self._adoption.adopted(session_id)).cli.live()
+        answered = await client.request(McpMessage(server_name=server, message=message))
+        return clean(members(answered.raw))
 
     async def mcp_set(self, session_id: str, servers: dict[str, JsonObject]) -> JsonObject:
         """Replace the servers, now and for every later start; which came, went and failed."""

@@ -225,6 +225,9 @@ class SessionEngine:
     async def mcp_toggle(self, session_id: str, server: str, *, enabled: bool) -> Objects:
         return await self._controls.mcp_toggle(session_id, server, enabled=enabled)
 
+    async def mcp_message(self, session_id: str, server: str, *, message: JsonObject) -> JsonObject:
+        return await self._controls.mcp_message(session_id, server, message=message)
+
     async def mcp_set(self, session_id: str, servers: dict[str, JsonObject]) -> JsonObject:
         return await self._controls.mcp_set(session_id, servers)
 

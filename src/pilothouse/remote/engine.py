@@ -83,6 +83,7 @@ class RemoteEngine:
     mcp_status = _remote(Engine.mcp_status)
     mcp_reconnect = _remote(Engine.mcp_reconnect)
     mcp_toggle = _remote(Engine.mcp_toggle)
+    mcp_message = _remote(Engine.mcp_message)
     mcp_set = _remote(Engine.mcp_set)
     context_usage = _remote(Engine.context_usage)
     greeting = _remote(Engine.greeting)

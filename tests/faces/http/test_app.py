@@ -60,6 +60,11 @@ VERBS: dict[str, tuple[str, str, Any]] = {
     "mcp_status": ("GET", f"{S}/mcp", None),
     "mcp_set": ("PUT", f"{S}/mcp", {"servers": {"files": {"command": "x"}}}),
     "mcp_reconnect": ("POST", f"{S}/mcp/plugin:files/reconnect", None),
+    "mcp_message": (
+        "POST",
+        f"{S}/mcp/files/message",
+        {"message": {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}},
+    ),
     "mcp_toggle": ("PUT", f"{S}/mcp/claude.ai%20Mail", {"enabled": False}),
     "context_usage": ("GET", f"{S}/context", None),
     "greeting": ("GET", f"{S}/greeting", None),

@@ -264,6 +264,10 @@ class FakeEngine:
         self._known(session_id)
         return [{"name": server, "enabled": enabled}]
 
+    async def mcp_message(self, session_id: str, server: str, *, message: JsonObject) -> JsonObject:
+        self._known(session_id)
+        return {"name": server, "message": message}
+
     async def mcp_set(self, session_id: str, servers: dict[str, JsonObject]) -> JsonObject:
         self._known(session_id)
         return {"added": sorted(servers), "removed": []}
