@@ -27,6 +27,7 @@ from pilothouse.errors import DirectoryRefused, InvalidOption
         ("settings={}", "settings"),
         ("Settings", "settings"),
         ("setting-sources", "setting_sources"),
+        ("no-session-persistence", "persist_session"),
         ("permission-mode", "mode"),
         ("dangerously-skip-permissions", "mode"),
         ("allowedTools", "allowed_tools"),
@@ -48,7 +49,7 @@ def test_a_flag_with_an_option_of_its_own_is_refused_by_that_name(flag: str, opt
         *("p", "-p", "print", "verbose", "input-format", "output-format", "replay-user-messages"),
         *("session-id", "resume", "r", "continue", "fork-session", "resume-session-at"),
         *("permission-prompt-tool", "permission-prompts", "include-partial-messages"),
-        *("no-session-persistence", "sdk-url", "plugin-dir", "plugin-url", "project-config-root"),
+        *("sdk-url", "plugin-dir", "plugin-url", "project-config-root"),
         *("debug-file", "bare", "trust-workspace", "some-flag-of-tomorrow", "", "=", "--"),
     ],
 )

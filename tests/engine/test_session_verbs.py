@@ -8,7 +8,7 @@ import pytest
 
 from pilothouse.api.answers import Allow
 from pilothouse.api.requests import Fork, Say, Start
-from pilothouse.errors import InvalidOption, UnknownSession
+from pilothouse.errors import InvalidOption, NotNow, UnknownSession
 from pilothouse_sim.scenario import ApiError, Branch, When, gate, reply, tool
 from tests.support.engine.harness import OpenEngine
 from tests.support.versions import NEWEST
@@ -194,3 +194,26 @@ async def test_every_verb_refuses_a_session_nobody_knows(house: OpenEngine) -> N
 
 def _on(words: str, answer: str) -> Branch:
     return Branch(when=When(last_contains=words), replies=(reply(answer),))
+
+
+# Sessions without a transcript
+
+
+async def test_a_session_without_a_transcript_is_listed_and_says_that_it_cannot_be_resumed(
+    house: OpenEngine,
+) -> None:
+    it = await house("One.", "Two.")
+    session_id = await it.done(persist_session=False)
+    assert not (await it.engine.status(session_id)).resumable
+    [listed] = (await it.engine.list(cwd=str(it.cwd))).sessions
+    assert (listed.session_id, listed.resumable) == (session_id, False)
+    assert not it.engine.sessions[session_id].is_idle
+    await it.say(session_id, "more")
+    status = await it.when(session_id, lambda each: each.turns == 2)
+    assert status.result == "Two."
+    with pytest.raises(NotNow, match="no transcript"):
+        await it.engine.fork(session_id, Fork(prompt="again"))
+    await it.engine.stop(session_id)
+    with pytest.raises(NotNow, match="ended with its CLI"):
+        await it.say(session_id, "still there?")
+    assert not [*(it.cli.home / ".claude/projects").glob(f"*/{session_id}.jsonl")]

@@ -81,6 +81,8 @@ class SessionOptions(RequestData, frozen=True):
     """How long its questions stay open before they expire, 0 for ever; the engine's own setting if
     left out."""
     env: dict[str, str] = field(default_factory=dict[str, str])
+    persist_session: bool = True
+    """False: the CLI writes no transcript, and nothing goes on with the session once it ends."""
     machine: Word | None = None
     """The runner to start it on; the engine's own machine if left out."""
     via: Via | None = None

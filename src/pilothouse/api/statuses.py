@@ -187,6 +187,8 @@ class Status(ResultData, frozen=True):
     """The session it was forked from, or whose plan it implements."""
     successor: str | None = None
     caps: Caps = Caps()
+    resumable: bool = True
+    """False: it keeps no transcript, so it ends for good with its CLI."""
     source: Literal["engine", "transcript"] = "engine"
     """`transcript`: no engine of ours has touched it, and this is what its transcript shows.
     Whether it is at work elsewhere is not known."""
@@ -210,6 +212,8 @@ class Listed(ResultData, frozen=True):
     foreign: bool = False
     """Its CLI is not the engine's, and asks here."""
     simulated: bool = False
+    resumable: bool = True
+    """False: it keeps no transcript, so it ends for good with its CLI."""
     source: Literal["engine", "transcript"] = "engine"
 
 

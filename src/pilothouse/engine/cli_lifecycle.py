@@ -169,10 +169,18 @@ class CLILifecycle:
             make_private(Path(view.scratch))
 
     async def _check_conversation(self) -> None:
-        """Refuse to begin anew what a CLI that was started by hand has begun in another place, and
-        to go on beside one that was lost and may still be at work."""
+        """Refuse to begin anew a conversation of which nothing was written, or what a CLI that was
+        started by hand has begun in another place. Refuse to go on beside such a CLI, too, if it
+        was lost and may still be at work."""
         view = self._view
-        if view.via != "dial-in" or not view.has_conversation:
+        if not view.has_conversation:
+            return
+        if not view.options.persist_session:
+            raise NotNow(
+                f"session {view.session_id} has no transcript, so it ended with its CLI",
+                advice="start another; persist_session keeps a transcript",
+            )
+        if view.via != "dial-in":
             return
         found = await self._services.history.find(view.claude_session_id)
         if found is None:

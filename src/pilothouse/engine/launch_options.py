@@ -73,6 +73,7 @@ OPTIONS: Final = {
     "max-turns": "max_turns",
     "mcp-config": "mcp_servers",
     "model": "model",
+    "no-session-persistence": "persist_session",
     "permission-mode": "mode",
     "setting-sources": "setting_sources",
     "settings": "settings",
@@ -205,6 +206,7 @@ def asked_options(
         "settings": _settings(wanted.settings, kept or {}, allow_bypass=allow_bypass),
         "setting_sources": wanted.setting_sources,
         "json_schema": wanted.json_schema,
+        "persist_session": wanted.persist_session,
         "extra_args": wanted.flags,
     }
     return Options(

@@ -100,8 +100,9 @@ class Session:
         view = self.view
         return (
             self.cli.phase == "live"
-            # Who has started it by hand would notice.
+            # Who has started it by hand would notice, and without a transcript all would be lost.
             and self.cli.route.via != "dial-in"
+            and view.options.persist_session
             and not self.cli.is_starting
             and not view.busy
             and not view.open_questions
@@ -248,6 +249,9 @@ class Session:
             except ControlError as error:
                 # Older CLIs give no code. What settings forbid a restart would not change.
                 if error.error_code not in (None, "bypass_not_launched"):
+                    raise
+                # Another CLI could not go on with it.
+                if not self.view.options.persist_session:
                     raise
                 how = "restarted"
         changed = OptionsChanged(options=replace(self.view.options, mode=mode), mode=mode)

@@ -222,6 +222,11 @@ class SessionVerbs:
                     f"session {session_id} has no conversation yet",
                     advice="wait for its first turn",
                 )
+            if not view.options.persist_session:
+                raise NotNow(
+                    f"session {session_id} has no transcript that another could begin with",
+                    advice="start another; persist_session keeps a transcript",
+                )
             record = SessionStarted(
                 cwd=view.cwd,
                 options=request.options or replace(view.options, mode=parent.cli.next_mode()),

@@ -246,6 +246,7 @@ class Facts(Struct, omit_defaults=True):
             parent=self.parent,
             successor=self.successor,
             caps=self.caps,
+            resumable=self.options.persist_session,
         )
 
     def listed(self) -> Listed:
@@ -263,6 +264,7 @@ class Facts(Struct, omit_defaults=True):
             cost_usd=self.cost_usd,
             foreign=self.foreign,
             simulated=self.simulated,
+            resumable=self.options.persist_session,
         )
 
 
