@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from pilothouse.api.answers import Allow
-from pilothouse.api.requests import Fork, Say, Start
-from pilothouse.errors import InvalidOption, NotNow, UnknownSession
+from pilothouse.api.requests import Fork, Say, SessionOptions, Start
+from pilothouse.errors import InvalidOption, NotNow, UnknownSession, UsageError
 from pilothouse_sim.scenario import ApiError, Branch, When, gate, reply, tool
-from tests.support.engine.harness import OpenEngine
+from tests.support.engine.harness import OpenEngine, run_bare_cli
 from tests.support.versions import NEWEST
 
 # What everybody does with a session.
@@ -217,3 +218,62 @@ async def test_a_session_without_a_transcript_is_listed_and_says_that_it_cannot_
     with pytest.raises(NotNow, match="ended with its CLI"):
         await it.say(session_id, "still there?")
     assert not [*(it.cli.home / ".claude/projects").glob(f"*/{session_id}.jsonl")]
+
+
+# The latest session of a directory
+
+
+async def test_a_start_can_go_on_with_the_latest_session_of_its_directory(
+    house: OpenEngine,
+) -> None:
+    it = await house("One.", "Two.", "Three.")
+    await it.done(label="first")
+    latest = await it.done(label="second")
+    await it.engine.stop(latest)
+    going_on = Start(prompt="more", cwd=str(it.cwd), continue_latest=True, key="once")
+    started = await it.engine.start(going_on)
+    assert (started.session_id, started.continued) == (latest, True)
+    status = await it.when(latest, lambda each: each.turns == 2)
+    assert status.label == "second"
+    again = await it.engine.start(going_on)
+    assert (again.prompt_id, again.repeated) == (started.prompt_id, True)
+
+
+async def test_a_session_that_was_begun_in_a_terminal_can_be_the_latest(house: OpenEngine) -> None:
+    it = await house("One.", "Two.")
+    session_id = await run_bare_cli(it, "a question of old")
+    started = await it.engine.start(
+        Start(
+            prompt="more",
+            cwd=str(it.cwd),
+            options=SessionOptions(mode="plan"),
+            continue_latest=True,
+        )
+    )
+    assert (started.session_id, started.continued) == (session_id, True)
+    status = await it.until(session_id, "done")
+    assert (status.mode, status.result) == ("plan", "Two.")
+
+
+@pytest.mark.simulated
+async def test_where_there_is_nothing_to_continue_a_start_says_so(house: OpenEngine) -> None:
+    it = await house("One.")
+    going_on = Start(prompt="more", cwd=str(it.cwd), continue_latest=True)
+    with pytest.raises(UnknownSession, match="can be continued"):
+        await it.engine.start(going_on)
+    await it.done(persist_session=False)
+    with pytest.raises(UnknownSession, match="can be continued"):
+        await it.engine.start(going_on)
+
+
+@pytest.mark.simulated
+async def test_a_session_that_goes_on_has_options_of_its_own(house: OpenEngine) -> None:
+    it = await house("One.")
+    await it.done()
+    going_on = Start(prompt="more", cwd=str(it.cwd), continue_latest=True)
+    for more in (
+        replace(going_on, label="other"),
+        replace(going_on, options=SessionOptions(model="opus")),
+    ):
+        with pytest.raises(UsageError, match="of its own"):
+            await it.engine.start(more)

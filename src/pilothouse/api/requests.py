@@ -102,6 +102,9 @@ class Start(RequestData, frozen=True):
     label: Word | None = None
     """A word of the caller's own, for lists and for the policy."""
     caps: Caps = Caps()
+    continue_latest: bool = False
+    """Go on with the session that was last used in `cwd`, as the CLI does with `--continue`. It has
+    options, a label and caps of its own: of these, `options.mode` alone may be given."""
     key: Word | None = None
     """An idempotency key: the same key with the same request starts one session."""
 

@@ -44,6 +44,8 @@ class Started(ResultData, frozen=True):
     """No model works on it, and nothing is spent: its CLI is the simulator."""
     scratch: str | None = None
     """The folder that a simulated session works in, in place of `cwd`."""
+    continued: bool = False
+    """It was there before, and goes on."""
 
 
 class Said(ResultData, frozen=True):

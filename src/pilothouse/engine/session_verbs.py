@@ -6,11 +6,12 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, Final
 
 from msgspec.structs import replace
 
 from pilothouse.api.records import AnyRecord, SessionStarted
-from pilothouse.api.requests import Fork, Say, SessionOptions, Start
+from pilothouse.api.requests import Caps, Fork, Say, SessionOptions, Start
 from pilothouse.api.results import (
     AllStopped,
     Cancelled,
@@ -21,7 +22,7 @@ from pilothouse.api.results import (
     Stopped,
 )
 from pilothouse.api.values import ID_HAS, Content, is_id
-from pilothouse.errors import NotNow, UnknownPrompt, UsageError
+from pilothouse.errors import NotNow, UnknownPrompt, UnknownSession, UsageError
 from pilothouse.folders import make_private
 from pilothouse.protocol.permissions import PermissionMode
 
@@ -30,10 +31,14 @@ from .keys import Keys, Remember
 from .launch_options import asked_options, check_directories, check_path, permitted_directory
 from .services import Services
 from .session import Session
+from .session_list import SessionList
 from .sessions import Sessions
 from .values import check_values
 
 __all__ = ["SessionVerbs"]
+
+MOST_LOOKED_AT: Final = 100
+"""How many sessions of a directory are looked at for one that can be continued."""
 
 log = logging.getLogger("pilothouse")
 
@@ -51,6 +56,7 @@ class SessionVerbs:
         self._sessions = sessions
         self._adoption = adoption
         self._keys = keys
+        self._list = SessionList(services, sessions)
 
     async def start(self, request: Start) -> Started:
         """Begin a session; its id is stored before its CLI is started."""
@@ -58,6 +64,8 @@ class SessionVerbs:
 
         async def act(remember: Remember) -> Started:
             cwd = await self._directory(request)
+            if request.continue_latest:
+                return await self._go_on(cwd, request, remember)
             record = SessionStarted(
                 cwd=cwd,
                 options=request.options,
@@ -70,6 +78,35 @@ class SessionVerbs:
 
         return await self._services.tasks.finish(
             self._keys.once("start", request.key, request, Started, act)
+        )
+
+    async def _go_on(self, cwd: str, request: Start, remember: Remember) -> Started:
+        """Say it to the session that was last used in the directory."""
+        own = (replace(request.options, mode=None), request.label, request.caps)
+        if own != (SessionOptions(), None, Caps()):
+            raise UsageError(
+                "a session that goes on has options, a label and caps of its own; "
+                "leave all but options.mode out, or leave continue_latest out"
+            )
+        session = await self._adoption.adopted(await self._latest(cwd))
+        self._services.spending.check(session.view)
+        mode = request.options.mode
+        self._services.gate.check_mode("start", mode)
+        if mode is not None and mode != session.view.mode:
+            await session.set_mode(mode)
+        said = await self.send(
+            session, Say(content=request.prompt), lambda said: remember(_continued(session, said))
+        )
+        return _continued(session, said)
+
+    async def _latest(self, cwd: str) -> str:
+        """The session that was last used in a directory and that a CLI of ours can go on with."""
+        listing = await self._list.page(cwd=cwd, limit=MOST_LOOKED_AT, offset=0)
+        for each in listing.sessions:
+            if each.resumable and not each.foreign and each.machine is None:
+                return each.session_id
+        raise UnknownSession(
+            f"no session in {cwd} can be continued", advice="leave continue_latest out to begin one"
         )
 
     async def _directory(self, request: Start) -> str:
@@ -249,3 +286,14 @@ class SessionVerbs:
         """Switch the permission mode, in place wherever that is possible."""
         self._services.gate.check_mode("set_mode", mode)
         return await (await self._adoption.adopted(session_id)).set_mode(mode)
+
+
+def _continued(session: Session, said: Any) -> Started:
+    return Started(
+        session_id=said.session_id,
+        state=said.state,
+        prompt_id=said.prompt_id,
+        simulated=session.view.simulated,
+        scratch=session.view.scratch,
+        continued=True,
+    )
