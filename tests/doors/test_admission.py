@@ -475,7 +475,8 @@ async def test_without_a_descriptor_it_rests_and_then_takes_who_waits(
     at_once(monkeypatch)
     monkeypatch.setattr(admission, "REST_S", 0.2)
     tries = asyncio.Queue[None]()
-    fail = admission.ConnectionListener._fail  # pyright: ignore[reportPrivateUsage]
+    # Nothing else tells of a try that failed.
+    fail = admission.ConnectionListener._fail  # pyright: ignore[reportPrivateUsage]  # see above
 
     def counted(listener: admission.ConnectionListener, error: OSError) -> None:
         tries.put_nowait(None)
