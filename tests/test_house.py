@@ -13,6 +13,7 @@ import pytest
 
 import pilothouse
 import pilothouse_sim
+from pilothouse.faces.mcp.tools import listed
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -109,6 +110,14 @@ def test_no_page_installs_what_is_not_on_an_index():
 @pytest.mark.parametrize("command", ["./scripts/start", "./scripts/test"])
 def test_the_readme_names_the_command(command: str):
     assert command in (ROOT / "README.md").read_text()
+
+
+def test_the_readme_counts_the_tools_of_mcp():
+    told = re.findall(
+        r"\b(\w+) tools (?:start sessions|that fit)", (ROOT / "README.md").read_text()
+    )
+    words = ("Five", "Six", "Seven", "Eight", "Nine")
+    assert [words.index(each) + 5 for each in told] == [len(listed())] * 2
 
 
 def test_the_changelog_opens_with_the_version_of_the_package():
