@@ -85,7 +85,14 @@ class _Parser(argparse.ArgumentParser):
         self.set_defaults(used=self)
 
     def error(self, message: str) -> NoReturn:
-        super().error(f"{message}{self._perhaps(message)}")
+        super().error(f"{self._in_words(message)}{self._perhaps(message)}")
+
+    def _in_words(self, message: str) -> str:
+        """The commands stand in the usage above: what is wrong needs no list of them again."""
+        if re.match(r"the following arguments are required: \{", message):
+            return f"a command is missing; `{self.prog} --help` says what each of them does"
+        wrong = re.match(r"argument \{.*?\}: invalid choice: '(.*?)'", message)
+        return f"there is no command {wrong[1]}" if wrong else message
 
     def _perhaps(self, message: str) -> str:
         import difflib  # only a mistake needs it
