@@ -53,7 +53,7 @@ TOLD_WITH_A_STATUS = {
     "SignIn",
     "Queued",
 }
-FRAMES = {"Events", "Done", "Failed"}
+FRAMES = {"Events", "Patches", "Done", "Failed"}
 
 
 def table_rows(name: str, first: str = r"[^|]+") -> Iterator[str]:
@@ -116,7 +116,7 @@ def test_every_member_of_a_type_is_told(name: str):
     elif name in TOLD_WITH_A_STATUS:
         assert set(members) <= names_in(section(HTTP, "### A status"))
     elif name in FRAMES:
-        assert set(members) <= names_in(row(HTTP, "Events`, `Done`, `Failed"))
+        assert set(members) <= names_in(row(HTTP, "Events`, `Patches`, `Done`, `Failed"))
     else:
         assert set(members) == names_in(row(HTTP, name)) & set(members)
 
