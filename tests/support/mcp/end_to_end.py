@@ -31,7 +31,7 @@ def scripted() -> list[Branch]:
     """What a scripted model answers to these prompts."""
 
     def on(words: str, *replies: Any) -> Branch:
-        return Branch(when=When(last_contains=words), replies=list(replies))
+        return Branch(when=When(last_contains=words), replies=replies)
 
     return [
         on(PILOT, reply("pilot")),
