@@ -44,6 +44,7 @@ async def test_the_model_and_the_mode_change_for_later_turns(desk: OpenMcp) -> N
         assert done["note"] == (
             "Set: permissionMode plan (at once), model claude-haiku-4-5, thinkingTokens 2000"
         )
+        assert "result" not in done, "it is that of the turn before"
         status = await said(model, session_id, "and?")
         assert (status["model"], status["permissionMode"]) == ("claude-haiku-4-5", "plan")
         await control(model, session_id, "set", model="default")
@@ -164,12 +165,12 @@ async def test_files_go_back_to_before_a_message(desk: OpenMcp) -> None:
             "deletions": 1,
         }
         assert seen["note"] == (
-            f"Nothing was changed. Without preview it would take back 1 files (+1 -1 lines): {path}"
+            f"Nothing was changed. Without preview it would take back 1 file (+1 -1 lines): {path}"
         )
         assert path.read_text() == "two\n"
         done = await control(model, session_id, "rewind", **given)
         assert done["rewind"]["done"]
-        assert done["note"].startswith("Taken back to before that message: 1 files")
+        assert done["note"].startswith("Taken back to before that message: 1 file ")
         assert path.read_text() == "one\n"
         nothing = await control(model, session_id, "rewind", messageId="nobody")
         assert nothing["note"].startswith("The files cannot be taken back: ")

@@ -99,7 +99,8 @@ def _rewound(done: Rewound) -> str:
     if not done.possible or (done.reason and not done.done):
         return f"The files cannot be taken back: {done.reason or 'the CLI does not say why'}"
     shown = [*done.files[:FILES_SHOWN], *(["..."] if len(done.files) > FILES_SHOWN else [])]
-    files = f"{len(done.files)} files (+{done.insertions or 0} -{done.deletions or 0} lines)"
+    count = "1 file" if len(done.files) == 1 else f"{len(done.files)} files"
+    files = f"{count} (+{done.insertions or 0} -{done.deletions or 0} lines)"
     named = f"{files}: {', '.join(shown)}" if shown else "no file"
     if done.done:
         return f"Taken back to before that message: {named}. The conversation is as it was"

@@ -359,6 +359,8 @@ class ToolHandlers:
         told = await control.perform(self._handle, call)
         status = await self._status(call.session_id)
         whole = results.brief(status, told, answered_by=await self._by(status, caller))
+        # That of the last turn would read as if it were the outcome of this.
+        whole.pop("result", None)
         return _outcome(whole, status)
 
     # Answering
