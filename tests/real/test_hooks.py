@@ -123,7 +123,7 @@ async def test_a_person_is_asked_about_the_input_a_hook_changed(desk: OpenDesk) 
 
 
 async def test_a_hook_has_a_person_asked_about_what_is_never_asked(desk: OpenDesk) -> None:
-    # H3: 2.1.37 does not ask about what it would allow by itself.
+    # H3: old CLIs do not ask about what they would allow by themselves.
     it = await desk(reply(bash("ls")), reply("Seen."))
     hooks, _ = before_bash(ask_user("Really look?"))
     handler = Handler(Allow())
@@ -131,7 +131,7 @@ async def test_a_hook_has_a_person_asked_about_what_is_never_asked(desk: OpenDes
     async with asyncio.timeout(DEADLINE):
         await client.ask("look")
     reasons = [request.request.decision_reason for request in handler.requests]
-    assert reasons == ([] if it.version == "2.1.37" else ["Really look?"])
+    assert reasons == (["Really look?"] if can(it.version, Since.ASKS_FOR_HOOKS) else [])
 
 
 async def test_a_hook_for_other_tools_is_not_called(desk: OpenDesk) -> None:
@@ -248,16 +248,16 @@ async def test_a_permission_hook_that_is_faster_withdraws_the_question(desk: Ope
 
     @hooks.on(PermissionRequestHookInput)
     async def decide(event: PermissionRequestHookInput) -> PermissionRequestHookOutput:
-        if it.version != "2.1.37":
+        if can(it.version, Since.ASKS_BESIDE_HOOKS):
             await held.began.wait()
         return PermissionRequestHookOutput(decision=HookAllow())
 
     client = await it.client(hooks=hooks, on_permission=held)
     async with asyncio.timeout(DEADLINE):
         turn = await client.ask("make it")
-        if it.version != "2.1.37":
+        if can(it.version, Since.ASKS_BESIDE_HOOKS):
             await held.cancelled.wait()
-    assert held.began.is_set() == (it.version != "2.1.37")
+    assert held.began.is_set() == can(it.version, Since.ASKS_BESIDE_HOOKS)
     assert turn.text == "Made."
     assert (it.cwd / "made").exists()
 
@@ -269,7 +269,7 @@ async def test_a_person_who_is_faster_than_a_permission_hook_decides(desk: OpenD
 
     @hooks.on("PermissionRequest")
     async def decide(event: Any) -> Any:
-        return None if it.version == "2.1.37" else await held()
+        return await held() if can(it.version, Since.ASKS_BESIDE_HOOKS) else None
 
     client = await it.client(hooks=hooks, on_permission=handler)
     async with asyncio.timeout(DEADLINE):

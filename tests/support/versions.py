@@ -43,7 +43,6 @@ NAMING_THREE: Final = frozenset(
         "test_controls.py",
         "test_conversations.py",
         "test_endings.py",
-        "test_hooks.py",
         "test_launch.py",
         "test_permissions.py",
         "test_processes.py",
@@ -70,6 +69,7 @@ class Since(Enum):
     """What CLIs do, and the first of those that were tried which does."""
 
     PASSES_NOTES = "2.1.45: notes to a question reach the model"
+    ASKS_BESIDE_HOOKS = "2.1.59: a person is asked while a hook still decides"
     TURNS_ABOUT_TASKS = "2.1.59: the end of background work starts a turn"
     EDITS_PLANS = "2.1.81: an edited plan is used"
     REPORTS_IDLE = "2.1.84: it says that it is idle"
@@ -77,6 +77,7 @@ class Since(Enum):
     GIVES_REASONS = "2.1.92: results have `terminal_reason`; interrupts and limits are errors"
     REPORTS_PROGRESS = "2.1.92: it tells how a subagent gets on, and what it has used"
     REPORTS_RETRIES = "2.1.92: it tells that it tries again"
+    ASKS_FOR_HOOKS = "2.1.92: a hook has a person asked about what is allowed by itself"
     ELICITS = "2.1.92: MCP servers may ask the user"
     NAMES_PLAN_FILE = "2.1.92: a plan comes with its file"
     GUARDS_BYPASS = "2.1.92: bypassPermissions is refused unless it was started for it"
