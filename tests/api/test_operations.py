@@ -19,8 +19,8 @@ from pilothouse.api.requests import Members, Say
 from pilothouse.remote import RemoteEngine
 
 VERBS = {name: each for name, each in vars(Engine).items() if not name.startswith("_")}
-NO_OPERATIONS = {"watch", "aclose"}
-"""A stream, and the end of the engine itself."""
+NO_OPERATIONS = {"watch", "follow", "aclose"}
+"""Streams, and the end of the engine itself."""
 
 each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)
 
@@ -62,7 +62,9 @@ def test_its_arguments_are_those_of_the_method(operation: Operation) -> None:
 def test_what_may_be_left_out_is_the_same_over_http(operation: Operation) -> None:
     declared = arguments_of(operation)
     for each in fields(operation.query):
-        assert each.default == declared[each.name].default, each.name
+        is_needed = declared[each.name].default is inspect.Parameter.empty
+        expected = msgspec.NODEFAULT if is_needed else declared[each.name].default
+        assert each.default == expected, each.name
     for each in fields(operation.body) if is_spread(operation) else []:
         default = declared[each.name].default
         if default is not inspect.Parameter.empty:
@@ -119,7 +121,8 @@ def test_a_call_becomes_a_request_and_the_same_call_again(operation: Operation) 
 
 
 def blank(query: type[msgspec.Struct]) -> msgspec.Struct:
-    return msgspec.convert({}, query)
+    needed = [each.name for each in fields(query) if each.required]
+    return msgspec.convert(dict.fromkeys(needed, "x"), query)
 
 
 def called(operation: Operation, values: dict[str, str]) -> dict[str, str]:
