@@ -643,6 +643,28 @@ def test_each_model_has_what_a_newer_cli_tells_of_the_turn() -> None:
     assert fold(*begun(), told_of).models["big"].cost_usd == 0.25
 
 
+def test_a_subagent_that_the_turn_waits_for_tells_what_it_used_until_its_call_ends() -> None:
+    started = line(
+        "system",
+        subtype="task_started",
+        task_id="k",
+        tool_use_id="a",
+        description="look",
+        task_type="local_agent",
+        is_backgrounded=False,
+    )
+    usage = {"total_tokens": 900, "tool_uses": 3, "duration_ms": 1500}
+    progress = line(
+        "system", subtype="task_progress", task_id="k", last_tool_name="Grep", usage=usage
+    )
+    folding = Folding()
+    view = folding.feed(*begun(), calls("a", "Agent"), started, progress)
+    (agent,) = view.status().subagents
+    assert (agent.tool_use_id, agent.last_tool, agent.tokens) == ("a", "Grep", 900)
+    assert view.subagents == []
+    assert folding.feed(gives("a")).status().subagents == []
+
+
 def test_a_subagent_tells_its_call_its_last_tool_and_what_it_used() -> None:
     started = line("system", subtype="task_started", task_id="k", tool_use_id="a", description="x")
     usage = {"total_tokens": 900, "tool_uses": 3, "duration_ms": 1500}

@@ -22,7 +22,7 @@ from pilothouse.api.statuses import (
     Tokens,
     ToolRun,
 )
-from pilothouse.client.turns import OpenTask, bounded_usd
+from pilothouse.client.turns import AGENT, OpenTask, bounded_usd
 from pilothouse.protocol import (
     ApiRetryMessage,
     AssistantMessage,
@@ -86,6 +86,8 @@ class Activity(Struct, omit_defaults=True):
     ended: int = 0
     """How many tools have ended, those that are not remembered as well."""
     subagents: dict[str, Subagent] = field(default_factory=dict[str, Subagent])
+    inner: dict[str, Subagent] = field(default_factory=dict[str, Subagent])
+    """Subagents that the turn itself waits for."""
     denied: set[str] = field(default_factory=set[str])
     """Tool uses that were denied and have not ended yet."""
     retry: Retry | None = None
@@ -228,15 +230,26 @@ class Activity(Struct, omit_defaults=True):
             elapsed = round(min(max(message.elapsed_time_seconds, 0.0), float(MAX_COUNT)), 1)
             self.running[run.id] = replace(run, elapsed_s=elapsed)
 
-    def task_started(self, message: TaskStartedMessage, _: int) -> None:
-        if message.tool_use_id:
-            self.task_calls[message.task_id] = message.tool_use_id
+    def task_started(self, message: TaskStartedMessage, at: int) -> None:
+        call = message.tool_use_id
+        if not call:
+            return
+        self.task_calls[message.task_id] = call
+        if message.is_backgrounded is False and message.task_type == AGENT:
+            self.inner[message.task_id] = Subagent(
+                id=message.task_id,
+                kind=AGENT,
+                description=headline(message.description),
+                since=at,
+                tool_use_id=call,
+            )
 
     def task_progress(self, message: TaskProgressMessage, _: int) -> None:
-        known = self.subagents.get(message.task_id)
+        found = self.inner if message.task_id in self.inner else self.subagents
+        known = found.get(message.task_id)
         if known is None:
             return
-        self.subagents[known.id] = replace(
+        found[known.id] = replace(
             known,
             tool_use_id=message.tool_use_id or known.tool_use_id,
             last_tool=message.last_tool_name or known.last_tool,
@@ -272,6 +285,7 @@ class Activity(Struct, omit_defaults=True):
 
     def _ended(self, run: ToolRun, *, is_error: bool) -> None:
         del self.running[run.id]
+        self.inner = {task: each for task, each in self.inner.items() if each.tool_use_id != run.id}
         state = "denied" if run.id in self.denied else "failed" if is_error else "completed"
         self.denied.discard(run.id)
         self.recent.append(replace(run, state=state))
