@@ -139,6 +139,17 @@ def test_stop_all_ends_every_relay(pretend: Pretend, capsys: pytest.CaptureFixtu
     assert told(["stop", "--all"], capsys) == "no server is running"
 
 
+def test_stop_all_says_before_it_waits_what_it_waits_for(
+    pretend: Pretend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pretend("one")
+    assert main(["stop", "--all"]) == 0
+    said = capsys.readouterr().err
+    assert said == "closing 1 session; a CLI at work may take up to a minute\n"
+    assert main(["stop", "--all"]) == 0
+    assert capsys.readouterr().err == ""
+
+
 async def test_stop_all_has_a_relay_end_its_cli_in_order(
     state: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
