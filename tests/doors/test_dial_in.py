@@ -88,6 +88,7 @@ async def test_the_command_of_the_document_needs_no_token_and_no_flag_of_ours(ma
             turn = await client.ask("Hello! What can you do?")
             # Nothing echoes the prompt here, and its turn is found all the same.
             assert (turn.text, len(turn.prompts)) == ("done", 1)
+            assert (cli.cwd / "made").exists()
             assert turn.result is not None
             assert client.session_id == turn.result.session_id
             assert (await client.ask("more")).text == "again"

@@ -25,7 +25,8 @@ def permissions_at_launch(
         cwd=str(cwd),
         home=str(home),
         config_dir=str(config_dir),
-        can_ask=launch.permission_prompt_tool == "stdio",
+        # Whoever is dialled is asked, without any other flag.
+        can_ask=(launch.permission_prompt_tool or (launch.sdk_url and "stdio")) == "stdio",
         bypass_allowed=bypass or launch.allow_dangerously_skip_permissions,
     )
     sources = launch.setting_sources

@@ -35,7 +35,7 @@ class PermissionState(Struct, kw_only=True):
     """Where relative paths begin, when a shell has left `cwd`."""
     plan_file: str = ""
     can_ask: bool = True
-    """Whether `--permission-prompt-tool stdio` was given."""
+    """Whether its client is asked."""
     bypass_allowed: bool = False
     forbidden: set[str] = field(default_factory=set[str])
     """Modes that the settings switch off."""
