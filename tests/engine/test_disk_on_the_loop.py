@@ -166,6 +166,11 @@ async def use_everything(it: EngineHarness) -> set[str]:
     await verb("compact")(second)
     for each in ("mcp_status", "context_usage", "commands", "models", "greeting", "conversation"):
         await verb(each)(second)
+    page = await engine.conversation(second)
+    await verb("item_source")(second, page.items[0].id)
+    await verb("wait")(second, seconds=0)
+    async with aclosing(engine.follow(second, 0)) as changes:
+        await anext(changes)
     await verb("mcp_reconnect")(second, "none")
     await verb("mcp_toggle")(second, "none", enabled=True)
     await verb("mcp_message")(second, "none", message={})

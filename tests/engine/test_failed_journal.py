@@ -97,6 +97,7 @@ async def every_verb_is_refused(it: EngineHarness) -> None:
         )
         for each in OPERATIONS
     }
+    paths["item_source"] += "?item=any"
     told: dict[str, int] = {}
     async with calling(make_app(it.engine)) as http:
         for each in OPERATIONS:
