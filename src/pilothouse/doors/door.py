@@ -203,7 +203,7 @@ def place_in(path: str) -> DoorPath | None:
 
 
 async def _refuse_cli(socket: Socket, because: str) -> None:
-    log.warning("a CLI that dialled was refused", extra={"reason": because})
+    log.info("a CLI that dialled was refused", extra={"reason": because})
     await socket.refuse(FORBIDDEN, because=because)
 
 

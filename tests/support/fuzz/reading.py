@@ -21,12 +21,15 @@ DEADLINE = 100.0
 PAGE = 200
 ASKING = ("/mcp", "/context", "/commands", "/models", "/greeting")
 """What is asked of a CLI that lives, and starts one where none does."""
-ENDLESS = ("/api/events/stream", "/api/ws", "/openapi.json")
+ENDLESS = ("/stream", "/ws", "/openapi.json")
+OF_ONE_ITEM = "/conversation/source"
+"""What is asked for with the id of an item."""
 CHANGING = ("/healthz", "/metrics", "/api/settings", "/api/runners")
 """What tells of the server itself: another one tells something else."""
 MOST_QUESTIONS = 40
 VARIANTS = {
     "/api/sessions/{session_id}": ("", "?output_lines=50", "?output_lines=50&after=0"),
+    "/api/sessions/{session_id}/wait": ("?seconds=0",),
     "/api/questions": ("", "?state=any", "?state=open", "?state=withdrawn"),
     "/api/cost": ("?by=turn", "?by=session", "?by=project", "?by=day"),
     "/api/sessions": ("?limit=1000", "?live=true"),
@@ -194,7 +197,7 @@ def told_by(document: dict[str, Any]) -> list[str]:
     return [
         template
         for template, methods in document["paths"].items()
-        if "get" in methods and template not in ENDLESS and not template.endswith(ASKING)
+        if "get" in methods and not template.endswith((*ENDLESS, *ASKING, OF_ONE_ITEM))
     ]
 
 
