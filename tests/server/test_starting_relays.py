@@ -106,9 +106,12 @@ async def test_a_relay_that_dies_while_it_starts_is_not_waited_for(
 
 
 @pytest.mark.usefixtures("pid")
-async def test_a_relay_that_never_comes_up_is_named(settings: Settings) -> None:
+async def test_a_relay_that_never_comes_up_is_named(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(survivors, "ENDS_WITHIN", 0.1)
     with pytest.raises(ServerError, match=r"not come up within 0.1 s: .*/relays/a-run"):
-        await asyncio.to_thread(survivors.end, settings, within=0.1)
+        await asyncio.to_thread(survivors.end, settings)
 
 
 def test_a_start_that_never_came_to_a_relay_is_not_waited_for(settings: Settings) -> None:

@@ -72,13 +72,13 @@ def going_on(behind: int) -> str:
     return f"{sessions(behind)} {go}: {do}"
 
 
-def end(settings: Settings, within: float = ENDS_WITHIN) -> set[str]:
+def end(settings: Settings) -> set[str]:
     """Have every relay end its CLI in order, and wait for it; the sessions that were behind.
 
     One that a killed server was just starting is waited for, and ended as well.
     """
     asked: dict[Path, RunningRelay] = {}
-    until = time.monotonic() + within
+    until = time.monotonic() + ENDS_WITHIN
     while True:
         # Before the files: what is not there yet is in one of them then, or still coming.
         coming = _starting(settings)
@@ -89,7 +89,7 @@ def end(settings: Settings, within: float = ENDS_WITHIN) -> set[str]:
         if not left and not coming:
             return {found.session_id for found in asked.values()}
         if time.monotonic() > until:
-            raise ServerError(_not_ended(left, within) if left else _not_come(coming, within))
+            raise ServerError(_not_ended(left) if left else _not_come(coming))
         # No children of ours: nothing tells of their end.
         time.sleep(LOOK_AGAIN_AFTER)
 
@@ -128,11 +128,11 @@ def _runs(found: RunningRelay) -> bool:
     return registry.started_at(found.relay_pid) == found.started
 
 
-def _not_ended(pids: Iterable[int], within: float) -> str:
+def _not_ended(pids: Iterable[int]) -> str:
     told = " ".join(map(str, pids))
-    return f"relays have not ended within {within:g} s; wait, or end them now: kill -9 {told}"
+    return f"relays have not ended within {ENDS_WITHIN:g} s; wait, or end them now: kill -9 {told}"
 
 
-def _not_come(folders: Iterable[Path], within: float) -> str:
+def _not_come(folders: Iterable[Path]) -> str:
     told = " ".join(map(str, folders))
-    return f"relays were started and have not come up within {within:g} s: look into {told}"
+    return f"relays were started and have not come up within {ENDS_WITHIN:g} s: look into {told}"
