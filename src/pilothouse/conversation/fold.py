@@ -19,6 +19,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
+from itertools import compress
 from typing import Any, ClassVar, Final, Self
 
 from msgspec.structs import replace
@@ -160,14 +161,14 @@ class Conversation:
 
     def apply_all(self, events: Sequence[Event]) -> None:
         """Take in entries as they were read."""
-        bodies = [bytes(event.body) for event in events if event.kind in LINES]
+        bodies = [bytes(event.body) for event in events]
+        is_line = [event.kind in LINES for event in events]
+        lines = list(compress(bodies, is_line))
         # Together they are read in half the time. Where one is odd, each is read by itself.
-        messages = iter(decode_lines(bodies) or [None] * len(bodies))
-        for event in events:
-            if event.kind in LINES:
-                self.apply(event.seq, event.kind, event.at, bytes(event.body), next(messages))
-            else:
-                self.apply(event.seq, event.kind, event.at, bytes(event.body))
+        messages = iter(decode_lines(lines) or [None] * len(lines))
+        for event, body, reads in zip(events, bodies, is_line, strict=True):
+            message = next(messages) if reads else None
+            self.apply(event.seq, event.kind, event.at, body, message)
 
     def apply(
         self, seq: int, kind: str, at: int, body: bytes, message: Message | None = None

@@ -143,7 +143,8 @@ class once(Generic[P]):
     def __get__(self, record: Struct | None, owner: Any) -> Self | P:
         if record is None:
             return self
-        parts: JsonObject = record.__dict__  # pyright: ignore[reportAssignmentType]
+        # A struct with `dict=True` has one that can be written, which the checker does not know.
+        parts = cast("JsonObject", record.__dict__)
         # Found there from now on: an instance's own comes before a descriptor that sets nothing.
         part = parts[self._name] = self._read(record)
         return part
