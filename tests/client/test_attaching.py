@@ -14,6 +14,7 @@ from pilothouse.client.ports import Past
 from pilothouse.client.turns import TurnTracker
 from pilothouse.errors import InvalidOption, UsageError
 from pilothouse.protocol import ControlRequest, Initialize, InitializeResult, decode
+from pilothouse.transport import Exit
 from pilothouse_sim.scripted_cli import GREETING, ScriptedCLI
 from tests.support.waiting import DEADLINE
 
@@ -91,6 +92,17 @@ async def test_a_greeting_that_was_on_its_way_is_waited_for() -> None:
     cli.write_bytes(json.dumps({"type": "control_response", "response": response}).encode() + b"\n")
     await until(lambda: client.initialization is not None)
     assert (client.version, cli.requests) == ((2, 1, 325), [])
+    await client.aclose()
+
+
+async def test_nobody_waits_for_the_greeting_of_a_cli_that_ends_at_once() -> None:
+    cli = ScriptedCLI()
+    client = Client(transport=cli.transport, greeting_id="first")
+    await client.attach(past(greeting=None))
+    channel = client._live()
+    channel.exited(Exit(0, None, ""))
+    with pytest.raises(SessionEnded):
+        await channel.expect(Initialize(), "first")
     await client.aclose()
 
 

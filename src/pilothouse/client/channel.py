@@ -125,8 +125,11 @@ class Channel:
 
     def expect(self, request: Request[Any], request_id: str) -> asyncio.Future[ControlResponse]:
         """Wait for the answer to a request that was sent before."""
-        self._connection.expect(request_id, request)
         waiter = asyncio.get_running_loop().create_future()
+        if self.ended_by is not None:
+            waiter.set_exception(self.ended_by)
+            return waiter
+        self._connection.expect(request_id, request)
         self._waiters[request_id] = waiter
         waiter.add_done_callback(lambda _: self._waiters.pop(request_id, None))
         return waiter
