@@ -7,7 +7,8 @@ import json
 import shutil
 import tempfile
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -53,6 +54,7 @@ class RawProcess:
         self._new = asyncio.Condition()
         self._ended = False
         self._mark = 0
+        self._held: list[bytes] | None = None
 
     async def start(self) -> None:
         """Starts the process, in a session of its own, and begins to read."""
@@ -98,7 +100,18 @@ class RawProcess:
     def send_bytes(self, data: bytes) -> None:
         """Writes bytes as they are."""
         assert self.process.stdin is not None
-        self.process.stdin.write(data)
+        if self._held is None:
+            self.process.stdin.write(data)
+        else:
+            self._held.append(data)
+
+    @contextmanager
+    def in_one_write(self) -> Iterator[None]:
+        """Writes what is sent inside in one piece, so that the CLI reads it together."""
+        held = self._held = list[bytes]()
+        yield
+        self._held = None
+        self.send_bytes(b"".join(held))
 
     def prompt(self, words: str, own: str | None = None, **extra: Any) -> str:
         """Sends a user message and returns its uuid."""

@@ -180,13 +180,13 @@ class CurrentWork:
         self.is_taken = False
         """Whether a turn or a command is under way, from its first step to its last."""
         self.is_called_off = False
-        """Whether the turn that was promised with `started` ends as soon as it begins."""
+        """Whether the turn ends before its next step; it may have been promised with `started`."""
 
     def interrupt(self) -> None:
         """Stop the turn that runs, if one does."""
-        if self.task is not None:
+        if self.task is not None and not self.task.done():
             self._outlet.withdraw_all()
             self._mcp.cancel_calls()
             self.task.cancel()
-        elif self._queue.prompts and not self.is_taken:
+        elif self.task is not None or (self._queue.prompts and not self.is_taken):
             self.is_called_off = True

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -76,32 +75,12 @@ class CallBatch:
         self.is_stopped = False
         """Whether a hook wants the turn to end with these calls."""
         self._remarks: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {}
-        self._questions = 0
-        self._all_settled = asyncio.Event()
-        self._all_settled.set()
 
     @property
     def agent_fields(self) -> dict[str, Any]:
         """What a question to the client says of the sub-agent that it comes from."""
         labels = self.thread.labels
         return {key: labels[key] for key in ("agent_id",) if key in labels}
-
-    # Questions about them
-
-    def question_opened(self) -> None:
-        """Note that the client is asked about one of the calls."""
-        self._questions += 1
-        self._all_settled.clear()
-
-    def question_closed(self) -> None:
-        """Note that it is no longer asked."""
-        self._questions -= 1
-        if not self._questions:
-            self._all_settled.set()
-
-    async def settled(self) -> None:
-        """Wait until no question about the calls is open."""
-        await self._all_settled.wait()
 
     def note_denial(self, call: CalledTool) -> None:
         """Keep a call that was not allowed for the turn's result."""

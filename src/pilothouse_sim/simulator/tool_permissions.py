@@ -93,7 +93,6 @@ class ToolPermissions:
         self, batch: CallBatch, call: CalledTool, arguments: dict[str, Any], verdict: Verdict
     ) -> Permit:
         self._activity.require_action()
-        batch.question_opened()
         asking: asyncio.Task[Any] | None = None
         try:
             asking = self._state.outlet.begin_asking(
@@ -120,7 +119,6 @@ class ToolPermissions:
         finally:
             if asking is not None:
                 asking.cancel()
-            batch.question_closed()
             self._activity.end_action()
 
     def _answered(

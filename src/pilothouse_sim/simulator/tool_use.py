@@ -114,10 +114,9 @@ class ToolUses:
             await self._use(call)
 
     async def _may_tell(self, call: CalledTool) -> None:
-        """Results come after the reply, and not while a question about it is open."""
+        """Results come after the reply, each as soon as it is there."""
         if call.name != "StructuredOutput":
             await self._reply_ended.wait()
-        await self.batch.settled()
 
     async def _use(self, call: CalledTool) -> None:
         permitted: Permit | None = None

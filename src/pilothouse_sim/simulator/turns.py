@@ -53,7 +53,7 @@ class Turns:
                 await self._take_prompts()
             else:
                 await self._take_notice()
-            self._work.is_taken = False
+            self._work.is_taken = self._work.is_called_off = False
             if not self._queue:
                 self._queue.rest()
                 self._session.settle()
@@ -84,7 +84,6 @@ class Turns:
 
     async def _run_command(self, prompt: ClientPrompt) -> None:
         tally = Tally([prompt.uuid] if prompt.uuid else [])
-        self._work.is_called_off = False
         self._queue.start(prompt.uuid)
         await slash.run(self._session, prompt, tally)
         self._queue.tell(prompt.uuid, "completed")
@@ -138,10 +137,9 @@ class Turns:
         own = asyncio.current_task()
         work = self._work.task = asyncio.create_task(prepare())
         if self._work.is_called_off:
-            self._work.is_called_off = False
             work.cancel()
         try:
-            return await work
+            prepared = await work
         except asyncio.CancelledError:
             if own and own.cancelling():
                 work.cancel()
@@ -149,16 +147,20 @@ class Turns:
             return None
         finally:
             self._work.task = None
+        return None if self._work.is_called_off else prepared
 
     def _give_up(self, prompt: ClientPrompt, tally: Tally) -> None:
         """End a turn in which the model was not asked yet."""
         self._main.hear(prompt)
+        self._results.write(tally, self._stop_unasked(tally))
+        for uuid in tally.uuids:
+            self._queue.tell(uuid, "cancelled")
+
+    def _stop_unasked(self, tally: Tally) -> TurnEnding:
         self._main.echo_prompts()
         self._main.say_interrupted("[Request interrupted by user]")
         tally.user_lines += 1
-        self._results.write(tally, _interrupted("aborted_streaming", tally))
-        for uuid in tally.uuids:
-            self._queue.tell(uuid, "cancelled")
+        return _interrupted("aborted_streaming", tally)
 
     def _take_note(self, prompt: ClientPrompt, tally: Tally) -> None:
         """Keep what needs no answer for the next request."""
@@ -177,11 +179,17 @@ class Turns:
             self._queue.tell(uuid, "completed")
 
     async def _work_on(self, tally: Tally) -> TurnEnding:
+        own = asyncio.current_task()
         work = self._work.task = asyncio.create_task(self._session.agent_loop.converse(tally))
         try:
             return await work
         except Aborted as aborted:
             return _interrupted(aborted.reason, tally)
+        except asyncio.CancelledError:
+            if own and own.cancelling():
+                raise
+            # It was stopped between two steps: the model was not asked, or has said all.
+            return self._stop_unasked(tally)
         finally:
             self._work.task = None
 

@@ -66,6 +66,7 @@ async def parallel(cli: Cli) -> None:
     cli.prompt("Read both files.")
     first, second = await cli.until(is_ask), await cli.until(is_ask)
     cli.respond(second["request_id"], allow(second["request"]))
+    await cli.until(lambda line: line["type"] == "user")
     await cli.control("initialize")
     cli.respond(first["request_id"], deny(first["request"]))
     await cli.settle()

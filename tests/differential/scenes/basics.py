@@ -67,8 +67,9 @@ async def cancelled_prompt(cli: Cli) -> None:
 
 async def prompts_at_once(cli: Cli) -> None:
     """Writes two prompts in one go to a CLI that is idle."""
-    cli.prompt("First.")
-    cli.prompt("Second.")
+    with cli.in_one_write():
+        cli.prompt("First.")
+        cli.prompt("Second.")
     await cli.result()
     await cli.settle()
 

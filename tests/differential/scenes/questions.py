@@ -67,8 +67,9 @@ async def mode_beside_answer(cli: Cli) -> None:
     """Changes the mode right after a plan was approved."""
     cli.prompt("Plan it.")
     asked = await cli.until(lambda line: line["type"] == "control_request")
-    cli.respond(asked["request_id"], allow(asked["request"]))
-    await cli.control("set_permission_mode", mode="acceptEdits")
+    with cli.in_one_write():
+        cli.respond(asked["request_id"], allow(asked["request"]))
+        cli.ask("set_permission_mode", mode="acceptEdits")
     await cli.settle()
 
 

@@ -47,7 +47,8 @@ async def _call_back(
         "hook_callback", callback_id=hook.id, input=told, tool_use_id=tool_use_id
     )
     try:
-        output: dict[str, Any] | None = await asyncio.wait_for(asking, timeout)
+        async with asyncio.timeout(timeout):
+            output: dict[str, Any] | None = await asking
     except TimeoutError:
         return Heard(timeout=timeout)
     except ClientRefused:
