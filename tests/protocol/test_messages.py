@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from typing import Any
 
@@ -249,6 +250,21 @@ def test_a_text_delta_gives_its_text() -> None:
     event = decode(delta(type="text_delta", text="Hi"))
     assert isinstance(event, StreamEvent)
     assert (event.text, event.thinking, event.partial_json) == ("Hi", None, None)
+
+
+def test_a_piece_of_an_answer_is_nothing_to_the_garbage_collector() -> None:
+    event = decode(delta(type="text_delta", text="Hi"))
+    assert isinstance(event, StreamEvent)
+    assert isinstance(event.event, ContentBlockDelta)
+    members = [getattr(event, name) for name in event.__struct_fields__]
+    assert not any(map(gc.is_tracked, [event, *members, event.event.delta]))
+
+
+def test_the_prompts_of_a_piece_are_read_one_by_one() -> None:
+    event = decode(line(type="stream_event", user_message_uuids=["a", 5, "b"]))
+    assert isinstance(event, StreamEvent)
+    assert event.user_message_uuids == ("a", "b")
+    assert json.loads(encode_json(event))["user_message_uuids"] == ["a", 5, "b"]
 
 
 def test_a_thinking_delta_gives_its_thinking() -> None:

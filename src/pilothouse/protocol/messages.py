@@ -224,8 +224,8 @@ class StreamEvent(Message, tag="stream_event", gc=False):
     """A piece of an answer being written, as the Messages API sent it.
 
     By far the most frequent message, so it has no instance dictionary and is not tracked by the
-    garbage collector. Its text is a field, under a name that is written over as soon as a line
-    is read.
+    garbage collector; nor is anything that it has by default. Its text is a field, under a name
+    that is written over as soon as a line is read.
     """
 
     _text: bytes = field(default=b"", name="_pilothouse_line")  # pyright: ignore[reportIncompatibleVariableOverride]
@@ -233,7 +233,7 @@ class StreamEvent(Message, tag="stream_event", gc=False):
     parent_tool_use_id: str | None = always(None)
     ttft_ms: float | None = None
     user_message_uuid: str | None = None
-    user_message_uuids: list[str] = field(default_factory=list)
+    user_message_uuids: tuple[str, ...] = ()
     resume_reason: str | None = None
     api_message_id: str | None = None
     abandoned_blocks: AbandonedBlocks | None = None

@@ -151,10 +151,8 @@ def is_too_deep(text: bytes) -> bool:
 
 def has_deep(lines: Sequence[bytes]) -> bool:
     """Whether one of these is too deep. Raises `TooManyParts`."""
-    # Nearly always they are all too short for that.
-    return max(map(len, lines), default=0) > _LEAST_DEEP and any(
-        [is_too_deep(line) for line in lines if len(line) > _LEAST_DEEP]
-    )
+    # Nearly all of them are too short for that.
+    return any([is_too_deep(line) for line in lines if len(line) > _LEAST_DEEP])
 
 
 def strict(text: bytes) -> bytes:

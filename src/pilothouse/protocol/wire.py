@@ -268,9 +268,9 @@ def _coerce(value: Any, kind: Any) -> Any:
         return Raw(encode_json(value))
     if _is_record(kind):
         return _coerce_record(value, kind)
-    if origin is list and isinstance(value, list):
-        (item,) = get_args(kind)
-        return _coerce_each(cast(list[Any], value), item)
+    if origin in (list, tuple) and isinstance(value, list):
+        items = _coerce_each(cast(list[Any], value), get_args(kind)[0])
+        return items if origin is list else tuple(items)
     if origin is dict and isinstance(value, dict):
         item = get_args(kind)[1]
         named = cast(JsonObject, value)
