@@ -43,7 +43,26 @@ def test_a_plain_transcript_tells_everything() -> None:
         branch="main",
         version="2.1.325",
         is_talk=True,
+        last_line="Aye.",
     )
+
+
+def spoken(model: str, *content: dict[str, Any], **members: Any) -> dict[str, Any]:
+    message = {"role": "assistant", "model": model, "content": list(content)}
+    return replied("", **members) | {"message": message, **members}
+
+
+def test_the_model_that_spoke_last_is_known_and_its_last_line() -> None:
+    words = {"type": "text", "text": "Aye.\n\nAnchor's aweigh."}
+    read = header(
+        said("Weigh anchor"),
+        spoken("claude-of-old", words),
+        spoken("claude-of-now", {"type": "tool_use", "id": "t", "name": "Bash", "input": {}}),
+        spoken("claude-small", {"type": "text", "text": "An agent's."}, isSidechain=True),
+    )
+    assert (read.model, read.last_line) == ("claude-of-now", "Anchor's aweigh.")
+    read = header(said("Weigh anchor"), spoken("<synthetic>", words))
+    assert (read.model, read.last_line) == (None, "Anchor's aweigh.")
 
 
 def test_titles_are_preferred_in_the_order_of_the_cli() -> None:

@@ -31,6 +31,9 @@ class FoundSession(Struct, frozen=True, kw_only=True, gc=False):
     """A person sat at it, in a terminal or an editor."""
     branch: str | None = None
     version: str | None = None
+    model: str | None = None
+    last_line: str = ""
+    """Of what the model wrote."""
 
 
 class HistoryPage(Struct, frozen=True, kw_only=True):
@@ -62,6 +65,8 @@ def found_at(path: str, seen: Seen, prompts: Prompts) -> FoundSession | None:
         interactive=typed is not None or _is_interactive(header, prompts),
         branch=header.branch,
         version=header.version,
+        model=header.model,
+        last_line=header.last_line,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Final
 
 from msgspec import Struct
 
-from .lines import Line, completed, decoded, prompt_of, shortened
+from .lines import Line, completed, decoded, prompt_of, reply_of, shortened
 
 __all__ = ["WINDOW", "Header", "header_of"]
 
@@ -40,6 +40,9 @@ class Header(Struct, frozen=True, array_like=True, gc=False):
     is_sidechain: bool = False
     is_talk: bool = False
     """Somebody said something in it, perhaps where it was not read."""
+    model: str | None = None
+    """The one that spoke last, and the last line of what it said, as far as the ends have it."""
+    last_line: str = ""
 
 
 class _Beginning(Struct):
@@ -94,6 +97,7 @@ def header_of(head: bytes, tail: bytes) -> Header | None:
 
 def _header(begun: _Beginning, ends: list[bytes], last: Line | None) -> Header:
     first = begun.first_prompt or (_later_prompt(ends[0]) if len(ends) > 1 else "")
+    model, last_line = _last_reply(ends)
     entrypoints = {begun.entrypoint, last.entrypoint if last else None} - {None}
     return Header(
         cwd=begun.cwd or (last.cwd if last else None),
@@ -106,7 +110,20 @@ def _header(begun: _Beginning, ends: list[bytes], last: Line | None) -> Header:
         is_sidechain=bool(begun.is_sidechain),
         is_talk=bool(first)
         or (len(ends) > 1 and any(b'"type":"assistant"' in end for end in ends)),
+        model=model or None,
+        last_line=last_line,
     )
+
+
+def _last_reply(ends: list[bytes]) -> tuple[str, str]:
+    """The model that spoke last, and the last line that it wrote."""
+    newest = ""
+    for line in _with(ends, b'"type":"assistant"', _is_reply):
+        model, words = reply_of(line)
+        newest = newest or model
+        if words:
+            return newest, words
+    return newest, ""
 
 
 def _branch(line: Line | None) -> str | None:
@@ -163,6 +180,10 @@ def _with(ends: list[bytes], key: bytes, accept: Callable[[Line], bool]) -> Iter
 
 def _is_typed(line: Line) -> bool:
     return bool(line.type)
+
+
+def _is_reply(line: Line) -> bool:
+    return line.type == "assistant" and not line.is_sidechain
 
 
 def _is_placed(line: Line) -> bool:

@@ -18,7 +18,7 @@ from .header import Header
 
 __all__ = ["Folders", "Seen", "load", "save"]
 
-_MAGIC: Final = b"pilothouse history 1\n"
+_MAGIC: Final = b"pilothouse history 2\n"
 """Changes with everything that is read or stored differently: an older file is then made anew."""
 
 

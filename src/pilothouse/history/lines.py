@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-__all__ = ["Line", "completed", "decoded", "prompt_of", "shortened"]
+__all__ = ["Line", "completed", "decoded", "prompt_of", "reply_of", "shortened"]
 
 T = TypeVar("T")
 
@@ -48,6 +48,7 @@ _Content = str | list[_Block]
 
 class _Message(Struct, frozen=True, gc=False):
     content: _Content = ""
+    model: str = ""
 
 
 _LINE: Final = msgspec.json.Decoder(Line)
@@ -143,6 +144,19 @@ def prompt_of(line: Line) -> tuple[str, str]:
         return "", ""
     message = _tolerantly(_MESSAGE, line.message)
     return _told(message.content if message else None)
+
+
+def reply_of(line: Line) -> tuple[str, str]:
+    """The model of a line of its own, and the last line of its text; empty where there is none.
+
+    What the CLI says in a model's name has none.
+    """
+    message = _tolerantly(_MESSAGE, line.message)
+    if message is None:
+        return "", ""
+    words = [text for text in _texts(message.content) if text]
+    last = words[-1].rpartition("\n")[2] if words else ""
+    return "" if message.model.startswith("<") else message.model, shortened(last)
 
 
 def _told(content: _Content | None) -> tuple[str, str]:
