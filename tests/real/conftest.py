@@ -17,7 +17,7 @@ from pilothouse_sim.scenario import AnyReply, Scenario
 from pilothouse_sim.scripted_model import ScriptedModel
 from tests.support.real.desk import Desk, OpenDesk
 from tests.support.switches import PROVING
-from tests.support.versions import CACHE, EVERY, NAMING_THREE, VERSIONS, is_ordinary
+from tests.support.versions import CACHE, EVERY, VERSIONS, is_ordinary
 
 
 def pytest_configure() -> None:
@@ -38,13 +38,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Run a test that names no version on each CLI; `@newest` and `@older` narrow it."""
+    """Run a test that names no version on each CLI; `@newest`, `@since` and `@before` narrow it."""
     named = any(
         "version" in mark.args[0] for mark in metafunc.definition.iter_markers("parametrize")
     )
     if "version" in metafunc.fixturenames and not named:
-        is_everywhere = PROVING and metafunc.definition.path.name not in NAMING_THREE
-        metafunc.parametrize("version", EVERY if is_everywhere else VERSIONS, indirect=True)
+        metafunc.parametrize("version", EVERY if PROVING else VERSIONS, indirect=True)
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Control requests of a client to real CLIs: each typed method, what older CLIs lack, refusals.
 
-`CALLS` has one call for every method of `Controls`, and `OLDER` says which of them 2.1.119 and
-2.1.37 answer; a new method without a row there fails here.
+`CALLS` has one call for every method of `Controls`, and `ANSWERED_SINCE` says which CLI is the
+first to answer it; a new method without a row there fails here.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from pilothouse import (
     tool as in_process_tool,
 )
 from pilothouse.client.controls import Controls
-from pilothouse.client.versions import ANSWERED_BY_ALL, Features
+from pilothouse.client.versions import ANSWERED_BY_ALL, Features, Version, parse_version
 from pilothouse.protocol import (
     CommandLifecycleMessage,
     ControlRequest,
@@ -49,7 +49,7 @@ from pilothouse_sim.scenario import Branch, ModelRequest, Reply, When, computed,
 from tests.support.places import PROGRAMS
 from tests.support.real.desk import Desk, OpenDesk
 from tests.support.real.turns import HeldCommand, allow, next_of, unread
-from tests.support.versions import VERSIONS, Since, can, every, newest
+from tests.support.versions import EVERY, NEWEST, Since, before, can, since
 from tests.support.waiting import DEADLINE
 
 NOBODY = "00000000-0000-4000-8000-000000000000"
@@ -58,7 +58,6 @@ PARROT = {
     "command": sys.executable,
     "args": [str(PROGRAMS / "parrot.py")],
 }
-known_to_119 = pytest.mark.parametrize("version", VERSIONS[:2], indirect=True)
 
 Call = Callable[[Client], Awaitable[Any]]
 
@@ -123,44 +122,104 @@ CALLS: dict[str, Call] = {
     "end_session": lambda it: it.end_session(),
 }
 
-OLDEST = {
-    "interrupt",
-    "mcp_message",
-    "mcp_reconnect",
-    "mcp_set_servers",
-    "mcp_status",
-    "mcp_toggle",
-    "rewind_files",
-    "set_max_thinking_tokens",
-    "set_model",
-    "set_permission_mode",
-}
-OLDER = {
-    "2.1.37": OLDEST,
-    "2.1.119": OLDEST
-    | {
+ANSWERED_SINCE = {
+    "2.1.37": {
+        "interrupt",
+        "mcp_message",
+        "mcp_reconnect",
+        "mcp_set_servers",
+        "mcp_status",
+        "mcp_toggle",
+        "rewind_files",
+        "set_max_thinking_tokens",
+        "set_model",
+        "set_permission_mode",
+    },
+    "2.1.59": {
         "apply_settings",
-        "binary_version",
+        "mcp_authenticate",
+        "mcp_clear_auth",
+        "stop_task",
+    },
+    "2.1.92": {
         "cancel_prompt",
         "channel_enable",
         "context_usage",
         "end_session",
         "generate_session_title",
-        "mcp_authenticate",
-        "mcp_call",
-        "mcp_clear_auth",
         "mcp_oauth_callback_url",
-        "rate_message",
-        "read_file",
         "reload_plugins",
         "seed_read_state",
-        "session_cost",
         "settings",
         "side_question",
-        "stop_task",
     },
-    "2.1.325": set(CALLS) - {"control"},
+    "2.1.119": {
+        "binary_version",
+        "mcp_call",
+        "rate_message",
+        "read_file",
+        "session_cost",
+    },
+    "2.1.139": {
+        "background_tasks",
+        "file_suggestions",
+    },
+    "2.1.176": {
+        "register_repo_root",
+        "reload_skills",
+        "rename_session",
+        "usage",
+    },
+    "2.1.235": {
+        "models",
+        "plan",
+        "set_cwd",
+        "set_mcp_permission_mode",
+        "workspace_diff",
+    },
+    "2.1.325": {
+        "chrome_browsers",
+        "chrome_dialog",
+        "export_conversation",
+        "hooks_listing",
+        "mcp_read_resource",
+        "memory_dialog",
+        "pause_prompt_suggestions",
+        "permission_rules",
+        "reload_output_styles",
+        "sandbox_dialog",
+        "select_chrome_browser",
+        "set_has_subscribers",
+        "skills_dialog",
+        "status",
+        "task_output",
+        "update_settings",
+    },
 }
+"""The methods, under the first CLI of those that were tried which answers them."""
+
+
+def answered_by(version: str) -> set[str]:
+    """The methods that the CLI of this version answers."""
+    return {
+        name
+        for first, names in ANSWERED_SINCE.items()
+        if numbers(first) <= numbers(version)
+        for name in names
+    }
+
+
+def numbers(version: str) -> Version:
+    parsed = parse_version(version)
+    assert parsed is not None
+    return parsed
+
+
+def answering(*names: str) -> pytest.MarkDecorator:
+    """Run a test on the CLIs that answer these methods."""
+    able = [version for version in EVERY if answered_by(version).issuperset(names)]
+    return pytest.mark.parametrize("version", able, indirect=True)
+
 
 LOGIN = "a login to the account: for the person at a terminal, with `claude auth login`"
 SERVICE = "does nothing without the real service, so no test can show what it does"
@@ -213,7 +272,7 @@ async def test_a_cli_answers_what_it_knows_and_the_rest_is_unsupported(
     it = await desk(reply("to the side"), reply('{"title": "A title"}'), reply("again"))
     client = await it.client(mcp_servers={"parrot": PARROT})
     known = {name for name, call in CALLS.items() if await _knows(client, call)}
-    assert known == OLDER[version]
+    assert known == answered_by(version)
 
 
 async def _knows(client: Client, call: Call) -> bool:
@@ -228,7 +287,7 @@ async def _knows(client: Client, call: Call) -> bool:
     return True
 
 
-@pytest.mark.parametrize("version", ["2.1.37"], indirect=True)
+@before(Since.ANSWERS_UNKNOWN)
 async def test_the_controls_every_cli_answers_are_answered_by_the_oldest(desk: OpenDesk) -> None:
     it = await desk()
     client = await it.client()
@@ -245,19 +304,19 @@ async def test_the_controls_every_cli_answers_are_answered_by_the_oldest(desk: O
 async def test_an_unknown_control_is_told_apart_from_a_refused_one(
     desk: OpenDesk, version: str
 ) -> None:
-    # C13: 2.1.325 has a code for it, 2.1.119 only the words, 2.1.37 no answer at all.
+    # C13: the newest have a code for it, older ones only the words, the oldest no answer at all.
     it = await desk(reply("still here"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
         with pytest.raises(Unsupported) as caught:
             await client.control("no_such_control")
         assert caught.value.subtype == "no_such_control"
-        expected = "unsupported_request" if version == "2.1.325" else None
+        expected = "unsupported_request" if can(version, Since.GIVES_ERROR_CODES) else None
         assert caught.value.error_code == expected
         assert (await client.ask("hi")).text == "still here"
 
 
-@pytest.mark.parametrize("version", ["2.1.37"], indirect=True)
+@before(Since.ANSWERS_UNKNOWN)
 async def test_a_control_the_cli_leaves_unanswered_times_out_and_the_session_goes_on(
     desk: OpenDesk,
 ) -> None:
@@ -281,15 +340,17 @@ async def test_a_second_initialize_is_refused_by_older_clis_only(
     it = await desk(reply("still here"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
-        if version == "2.1.325":
-            assert (await client.request(Initialize())).claude_code_version == version
+        if can(version, Since.INITIALIZES_AGAIN):
+            greeting = await client.request(Initialize())
+            is_told = can(version, Since.TELLS_ITS_VERSION)
+            assert greeting.claude_code_version == (version if is_told else None)
         else:
             with pytest.raises(ControlError, match="Already initialized"):
                 await client.request(Initialize())
         assert (await client.ask("hi")).text == "still here"
 
 
-@newest
+@since(Since.REFUSES_BY_SESSION)
 async def test_what_has_no_method_because_of_the_session_is_refused(desk: OpenDesk) -> None:
     it = await desk(reply("still here"))
     client = await it.client()
@@ -303,13 +364,15 @@ async def test_what_has_no_method_because_of_the_session_is_refused(desk: OpenDe
         assert (await client.ask("hi")).text == "still here"
 
 
-@newest
-async def test_control_sends_any_request_and_gives_its_answer_as_it_is(desk: OpenDesk) -> None:
+@answering("binary_version")
+async def test_control_sends_any_request_and_gives_its_answer_as_it_is(
+    desk: OpenDesk, version: str
+) -> None:
     it = await desk()
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
         answer = await client.control("get_binary_version")
-    assert answer["version"] == "2.1.325"
+    assert answer["version"] == version
 
 
 # The turn
@@ -326,12 +389,13 @@ async def test_an_interrupt_says_which_prompts_are_still_queued(
         await it.model.reached("held")
         second = await client.say("second")
         receipt = await client.interrupt()
-        assert receipt.still_queued == ([second.uuid] if version == "2.1.325" else [])
+        is_told = can(version, Since.TELLS_WHAT_IS_QUEUED)
+        assert receipt.still_queued == ([second.uuid] if is_told else [])
         assert (await first).outcome == "interrupted"
         assert (await second).text == "next"
 
 
-@known_to_119
+@answering("side_question")
 async def test_a_side_question_leaves_no_trace_in_the_conversation(desk: OpenDesk) -> None:
     it = await desk(reply("hello"), reply("because"), reply("more"))
     client = await it.client()
@@ -368,7 +432,7 @@ async def test_the_permission_mode_changes_at_once(desk: OpenDesk, version: str)
     assert asked == []
 
 
-async def test_a_mode_that_is_none_is_refused_by_the_newest_only(
+async def test_a_mode_that_is_none_is_refused_by_newer_clis_only(
     desk: OpenDesk, version: str
 ) -> None:
     # C6
@@ -376,16 +440,17 @@ async def test_a_mode_that_is_none_is_refused_by_the_newest_only(
     client = await it.client()
     bogus: Any = "bogus"
     async with asyncio.timeout(DEADLINE):
-        if version == "2.1.325":
+        if can(version, Since.KNOWS_MODES):
             with pytest.raises(ControlError) as caught:
                 await client.set_permission_mode(bogus)
-            assert caught.value.error_code == "invalid_mode"
+            expected = "invalid_mode" if can(version, Since.GIVES_ERROR_CODES) else None
+            assert caught.value.error_code == expected
             assert "must be one of" in caught.value.message
         else:
             assert (await client.set_permission_mode(bogus)).mode == "bogus"
 
 
-@newest
+@answering("set_mcp_permission_mode")
 async def test_a_permission_mode_for_one_mcp_server_warns_of_an_unknown_one(desk: OpenDesk) -> None:
     it = await desk(reply("hello"))
     client = await it.client(mcp_servers={"parrot": PARROT})
@@ -412,7 +477,7 @@ async def test_the_model_changes_for_the_next_turn(desk: OpenDesk, version: str)
     assert "haiku" in second
     assert "haiku" not in first
     assert third == first
-    assert chosen.model == (second if version == "2.1.325" else None)
+    assert chosen.model == (second if can(version, Since.RESOLVES_MODELS) else None)
 
 
 async def test_the_thinking_budget_changes_for_the_next_turn(desk: OpenDesk) -> None:
@@ -430,7 +495,7 @@ async def test_the_thinking_budget_changes_for_the_next_turn(desk: OpenDesk) -> 
     assert second in (None, {"type": "disabled"})
 
 
-@newest
+@answering("models")
 async def test_the_models_there_are_can_be_listed(desk: OpenDesk) -> None:
     it = await desk()
     client = await it.client()
@@ -443,7 +508,7 @@ async def test_the_models_there_are_can_be_listed(desk: OpenDesk) -> None:
 # Settings and rules
 
 
-@known_to_119
+@answering("settings")
 async def test_the_settings_in_force_can_be_read(desk: OpenDesk) -> None:
     it = await desk()
     client = await it.client(settings={"env": {"FLAVOUR": "salty"}})
@@ -453,7 +518,7 @@ async def test_the_settings_in_force_can_be_read(desk: OpenDesk) -> None:
     assert report.sources
 
 
-@known_to_119
+@answering("apply_settings")
 async def test_settings_applied_to_the_process_hold_from_the_next_turn(desk: OpenDesk) -> None:
     it = await desk(reply("one"), reply("two"))
     client = await it.client()
@@ -467,7 +532,7 @@ async def test_settings_applied_to_the_process_hold_from_the_next_turn(desk: Ope
     assert list(it.cwd.iterdir()) == []
 
 
-@newest
+@answering("update_settings")
 async def test_update_settings_writes_a_file_and_only_some_keys(desk: OpenDesk) -> None:
     it = await desk()
     client = await it.client()
@@ -479,7 +544,7 @@ async def test_update_settings_writes_a_file_and_only_some_keys(desk: OpenDesk) 
     assert written == {"outputStyle": "Concise"}
 
 
-@newest
+@answering("permission_rules")
 async def test_the_permission_rules_can_be_listed(desk: OpenDesk) -> None:
     it = await desk()
     client = await it.client(allowed_tools=["Bash(touch:*)"], disallowed_tools=["WebFetch"])
@@ -489,7 +554,7 @@ async def test_the_permission_rules_can_be_listed(desk: OpenDesk) -> None:
     assert {("allow", "Bash(touch:*)"), ("deny", "WebFetch")} <= found
 
 
-@newest
+@answering("hooks_listing")
 async def test_the_hooks_of_the_settings_can_be_listed(desk: OpenDesk) -> None:
     it = await desk()
     hook = {"matcher": "Bash", "hooks": [{"type": "command", "command": "true"}]}
@@ -529,7 +594,7 @@ async def test_mcp_servers_can_be_set_while_the_session_runs(desk: OpenDesk) -> 
     assert "AHOY" in _asked(it)[-1].last
 
 
-async def test_the_newest_cli_starts_no_server_that_is_set_without_arguments(
+async def test_newer_clis_start_no_server_that_is_set_without_arguments(
     desk: OpenDesk,
 ) -> None:
     # C18
@@ -541,7 +606,8 @@ async def test_the_newest_cli_starts_no_server_that_is_set_without_arguments(
     async with asyncio.timeout(DEADLINE):
         bare = {"type": "stdio", "command": str(parrot)}
         refused = await client.mcp_set_servers({"late": bare})
-        assert list(refused.errors) == (["late"] if it.version == "2.1.325" else [])
+        is_refused = can(it.version, Since.WANTS_ARGUMENTS)
+        assert list(refused.errors) == (["late"] if is_refused else [])
         whole = await client.mcp_set_servers({"other": {**bare, "args": []}})
         assert whole.errors == {}
 
@@ -579,7 +645,7 @@ async def test_an_mcp_server_nobody_configured_is_not_found(desk: OpenDesk) -> N
 async def test_a_message_of_an_in_process_server_reaches_the_cli(
     desk: OpenDesk, version: str
 ) -> None:
-    # C11, C19: told that the tools changed, the newest asks for them again; older ones take it.
+    # C11, C19: told that the tools changed, newer CLIs ask for them again; older ones take it.
     it = await desk(reply("hello"), reply("again"))
 
     @in_process_tool
@@ -591,19 +657,24 @@ async def test_a_message_of_an_in_process_server_reaches_the_cli(
     client = await it.client(mcp_servers={"flags": server})
     async with asyncio.timeout(DEADLINE):
         await client.ask("hi")
+        await unread(client)
         notice = {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}
         await client.mcp_message("flags", notice)
-        while version == "2.1.325" and await _mcp_method(client) != "tools/list":
-            pass
-        assert (await client.ask("hi again")).text == "again"
+        if can(version, Since.LISTS_TOOLS_AGAIN):
+            while _mcp_method(await next_of(client, ControlRequest)) != "tools/list":
+                pass
+        again = await (await client.say("hi again"))
+        asked = [event for event in await unread(client) if isinstance(event, ControlRequest)]
+    assert again.text == "again"
+    assert "tools/list" not in map(_mcp_method, asked)
 
 
-async def _mcp_method(client: Client) -> str | None:
-    request: Any = (await next_of(client, ControlRequest)).request
+def _mcp_method(asked: ControlRequest) -> str | None:
+    request: Any = asked.request
     return request.message.get("method") if isinstance(request, McpMessage) else None
 
 
-@known_to_119
+@answering("mcp_call")
 async def test_a_tool_of_an_mcp_server_can_be_called_without_the_model(desk: OpenDesk) -> None:
     it = await desk(reply("hello"))
     client = await it.client(mcp_servers={"parrot": PARROT})
@@ -614,7 +685,7 @@ async def test_a_tool_of_an_mcp_server_can_be_called_without_the_model(desk: Ope
     assert len(_asked(it)) == 1
 
 
-@newest
+@answering("mcp_read_resource")
 async def test_a_resource_of_an_mcp_server_can_be_read(desk: OpenDesk) -> None:
     it = await desk(reply("hello"))
     client = await it.client(mcp_servers={"parrot": PARROT})
@@ -626,7 +697,7 @@ async def test_a_resource_of_an_mcp_server_can_be_read(desk: OpenDesk) -> None:
             await client.mcp_read_resource("parrot", "file:///etc/hostname")
 
 
-@known_to_119
+@answering("mcp_authenticate", "mcp_oauth_callback_url", "mcp_clear_auth")
 async def test_a_login_to_an_mcp_server_is_handed_over_and_cleared(
     desk: OpenDesk, version: str
 ) -> None:
@@ -639,8 +710,8 @@ async def test_a_login_to_an_mcp_server_is_handed_over_and_cleared(
         assert f"{asked.scheme}://{asked.netloc}{asked.path}" == f"{url}/authorize"
         query = parse_qs(asked.query)
         state, [back] = query["state"][0], query["redirect_uri"]
-        # 2.1.119 gives the URL alone.
-        assert begun.state == (state if version == "2.1.325" else None)
+        # Older CLIs give the URL alone.
+        assert begun.state == (state if can(version, Since.GIVES_LOGIN_STATE) else None)
         await client.mcp_oauth_callback_url("guarded", f"{back}?code=yes&state={state}")
         while await paths.get() != "/token":
             pass
@@ -694,7 +765,7 @@ def _login_answer(url: str, path: str, body: bytes) -> tuple[int, Any]:
 # Figures
 
 
-@known_to_119
+@answering("context_usage")
 async def test_the_context_window_is_accounted_for(desk: OpenDesk) -> None:
     it = await desk(reply("hello"))
     client = await it.client()
@@ -705,7 +776,7 @@ async def test_the_context_window_is_accounted_for(desk: OpenDesk) -> None:
     assert 0 < usage.total_tokens <= usage.max_tokens
 
 
-@newest
+@answering("usage")
 async def test_the_usage_counts_the_tokens_of_the_session(desk: OpenDesk) -> None:
     it = await desk(reply("hello"))
     client = await it.client()
@@ -717,7 +788,7 @@ async def test_the_usage_counts_the_tokens_of_the_session(desk: OpenDesk) -> Non
     assert (of_model.input_tokens, of_model.output_tokens) == (100, 5)
 
 
-@known_to_119
+@answering("session_cost")
 async def test_the_cost_of_the_session_is_told_in_words(desk: OpenDesk) -> None:
     it = await desk(reply("hello"))
     client = await it.client()
@@ -727,7 +798,7 @@ async def test_the_cost_of_the_session_is_told_in_words(desk: OpenDesk) -> None:
     assert f"${turn.cost_usd:.4f}" in cost.text
 
 
-@known_to_119
+@answering("binary_version")
 async def test_the_version_of_the_cli_can_be_asked(desk: OpenDesk, version: str) -> None:
     it = await desk()
     client = await it.client()
@@ -735,14 +806,14 @@ async def test_the_version_of_the_cli_can_be_asked(desk: OpenDesk, version: str)
         assert (await client.binary_version()).version == version
 
 
-@newest
-async def test_the_status_page_names_the_session(desk: OpenDesk) -> None:
+@answering("status")
+async def test_the_status_page_names_the_session(desk: OpenDesk, version: str) -> None:
     it = await desk()
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
         status = await client.status()
     rows = {row["label"]: row.get("value") for part in status.sections for row in part["rows"]}
-    assert (rows["Version"], rows["Session ID"]) == ("2.1.325", client.session_id)
+    assert (rows["Version"], rows["Session ID"]) == (version, client.session_id)
 
 
 # Files
@@ -799,9 +870,9 @@ async def test_files_are_not_rewound_where_checkpoints_are_off(desk: OpenDesk) -
             await client.rewind_files(prompt.uuid)
 
 
-@known_to_119
+@answering("read_file")
 async def test_a_file_can_be_read_through_the_cli(desk: OpenDesk, version: str) -> None:
-    # 2.1.119 knows no encoding but text, and says what the file system says.
+    # Older CLIs know no encoding but text, and say what the file system says.
     it = await desk()
     (it.cwd / "notes.txt").write_text("hello\n")
     client = await it.client()
@@ -812,13 +883,13 @@ async def test_a_file_can_be_read_through_the_cli(desk: OpenDesk, version: str) 
             await client.read_file("nothing.txt")
     assert (whole.contents, whole.abs_path) == ("hello\n", str(it.cwd / "notes.txt"))
     assert part.truncated
-    text = base64.b64decode(part.contents).decode() if version == "2.1.325" else part.contents
-    assert text == "hel"
+    is_encoded = can(version, Since.ENCODES_FILES)
+    assert part.contents == (base64.b64encode(b"hel").decode() if is_encoded else "hel")
 
 
-@known_to_119
+@answering("seed_read_state")
 async def test_a_file_seeded_as_read_can_be_edited_at_once(desk: OpenDesk, version: str) -> None:
-    # 2.1.325 edits what it has not read, too.
+    # Newer CLIs edit what they have not read, too.
     edit = tool("Edit", file_path="notes.txt", old_string="hello", new_string="goodbye")
     it = await desk(reply(edit), reply("no"), reply(edit), reply("yes"))
     path = it.cwd / "notes.txt"
@@ -826,14 +897,14 @@ async def test_a_file_seeded_as_read_can_be_edited_at_once(desk: OpenDesk, versi
     client = await it.client(permission_mode="acceptEdits")
     async with asyncio.timeout(DEADLINE):
         await client.ask("edit it")
-        assert path.read_text() == ("goodbye\n" if version == "2.1.325" else "hello\n")
+        assert path.read_text() == ("goodbye\n" if can(version, Since.EDITS_UNREAD) else "hello\n")
         path.write_text("hello\n")
         await client.seed_read_state(str(path), int(path.stat().st_mtime * 1000))
         await client.ask("edit it now")
     assert path.read_text() == "goodbye\n"
 
 
-@newest
+@answering("file_suggestions")
 async def test_file_names_are_completed(desk: OpenDesk) -> None:
     it = await desk()
     (it.cwd / "anchor.txt").write_text("x")
@@ -843,25 +914,30 @@ async def test_file_names_are_completed(desk: OpenDesk) -> None:
         while not (found := await client.file_suggestions("anch")).suggestions:
             pass
     assert found.suggestions[0]["path"] == "anchor.txt"
-    assert found.cwd == str(it.cwd)
+    assert found.cwd == (str(it.cwd) if can(it.version, Since.TELLS_WHERE) else "")
 
 
-@newest
+@answering("workspace_diff")
 async def test_the_changes_of_the_workspace_are_shown_where_it_is_a_repository(
     desk: OpenDesk,
 ) -> None:
     it = await desk()
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
-        assert await client.workspace_diff() == {"diff": None, "noDiffReason": "no-repository"}
+        is_told = can(it.version, Since.SAYS_WHY_NO_DIFF)
+        reason = {"noDiffReason": "no-repository"} if is_told else {}
+        assert await client.workspace_diff() == {"diff": None, **reason}
         git = await asyncio.create_subprocess_exec("git", "init", "-q", str(it.cwd))
         assert await git.wait() == 0
         (it.cwd / "new.txt").write_text("x\n")
         changed = await client.workspace_diff()
-    assert changed["diff"]["stats"]["filesCount"] == 1
+    if can(it.version, Since.NOTICES_REPOSITORIES):
+        assert changed["diff"]["stats"]["filesCount"] == 1
+    else:
+        assert changed == {"diff": None}
 
 
-@newest
+@answering("set_cwd")
 async def test_the_working_directory_changes_once_it_is_trusted(desk: OpenDesk) -> None:
     # C17
     it = await desk(reply("hello"), reply(tool("Bash", command="pwd")), reply("there"))
@@ -886,7 +962,7 @@ async def test_the_working_directory_changes_once_it_is_trusted(desk: OpenDesk) 
     assert str(other) in _asked(it)[-1].last
 
 
-@newest
+@answering("register_repo_root")
 async def test_a_directory_can_be_added_only_below_what_the_session_has(desk: OpenDesk) -> None:
     it = await desk()
     below = it.cwd / "below"
@@ -901,7 +977,7 @@ async def test_a_directory_can_be_added_only_below_what_the_session_has(desk: Op
 # Background work
 
 
-@newest
+@answering("background_tasks", "stop_task")
 async def test_a_running_tool_moves_to_the_background_is_read_and_stopped(desk: OpenDesk) -> None:
     held = HeldCommand()
     async with held.serving():
@@ -910,22 +986,31 @@ async def test_a_running_tool_moves_to_the_background_is_read_and_stopped(desk: 
         client = await it.client(allowed_tools=["Bash"])
         async with asyncio.timeout(DEADLINE):
             prompt = await client.say("wait")
-            started = await next_of(client, TaskStartedMessage)
             await held.running.wait()
+            if not can(it.version, Since.NAMES_RUNNING_TOOLS):
+                assert await client.background_tasks() == {}
+                held.release()
+                assert (await prompt).text == "meanwhile"
+                told = await unread(client)
+                assert not any(isinstance(event, TaskStartedMessage) for event in told)
+                return
+            started = await next_of(client, TaskStartedMessage)
             moved = await client.background_tasks(started.tool_use_id)
             assert moved == {"backgrounded": True}
             assert (await prompt).text == "meanwhile"
             assert list(client.turns.tasks) == [started.task_id]
-            output = await client.task_output(started.task_id)
-            assert output.output.startswith("ready\n")
+            if "task_output" in answered_by(it.version):
+                output = await client.task_output(started.task_id)
+                assert output.output.startswith("ready\n")
             await client.stop_task(started.task_id)
             await held.ended.wait()
             await next_of(client, TaskNotificationMessage)
             assert client.turns.tasks == {}
 
 
-@pytest.mark.parametrize("version", ["2.1.119"], indirect=True)
-async def test_a_background_task_can_be_stopped_on_an_older_cli(desk: OpenDesk) -> None:
+@answering("stop_task")
+@pytest.mark.versions(NEWEST, "2.1.119")
+async def test_a_background_task_can_be_stopped(desk: OpenDesk) -> None:
     held = HeldCommand()
     async with held.serving():
         call = tool("Bash", command=held.command, description="wait", run_in_background=True)
@@ -938,27 +1023,45 @@ async def test_a_background_task_can_be_stopped_on_an_older_cli(desk: OpenDesk) 
             assert (await prompt).text == "meanwhile"
             await client.stop_task(started.task_id)
             await held.ended.wait()
+
+
+@answering("stop_task")
+@pytest.mark.versions(NEWEST, "2.1.119")
+async def test_a_task_that_does_not_exist_is_stopped_already_on_newer_clis_only(
+    desk: OpenDesk,
+) -> None:
+    # C15
+    it = await desk()
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        if can(it.version, Since.STOPS_WHAT_IS_GONE):
+            await client.stop_task("nobody")
+        else:
             with pytest.raises(ControlError, match="No task found"):
                 await client.stop_task("nobody")
 
 
-@newest
-async def test_tasks_that_do_not_exist_have_no_output_and_are_stopped_already(
-    desk: OpenDesk,
-) -> None:
+@answering("background_tasks")
+async def test_nothing_is_moved_to_the_background_where_nothing_runs(desk: OpenDesk) -> None:
     it = await desk()
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
-        await client.stop_task("nobody")
+        assert await client.background_tasks() == {}
+
+
+@answering("task_output")
+async def test_a_task_that_does_not_exist_has_no_output(desk: OpenDesk) -> None:
+    it = await desk()
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
         with pytest.raises(ControlError, match="no shell or Monitor task"):
             await client.task_output("nobody")
-        assert await client.background_tasks() == {}
 
 
 # The conversation
 
 
-@newest
+@answering("rename_session")
 async def test_a_session_gets_a_title_of_the_persons(desk: OpenDesk) -> None:
     it = await desk(reply("hello"))
     client = await it.client()
@@ -970,7 +1073,7 @@ async def test_a_session_gets_a_title_of_the_persons(desk: OpenDesk) -> None:
     assert '"customTitle":"The grand tour"' in transcript.read_text()
 
 
-@known_to_119
+@answering("generate_session_title")
 async def test_a_title_is_made_by_a_model(desk: OpenDesk) -> None:
     # No reply of the script is taken for it; a branch has the model's words.
     own = When(prompt_contains="the sail is torn")
@@ -983,7 +1086,7 @@ async def test_a_title_is_made_by_a_model(desk: OpenDesk) -> None:
     assert "the sail is torn" in it.model.requests[-1].last
 
 
-@newest
+@since(Since.REFUSES_BY_SESSION)
 async def test_a_conversation_is_not_forked_over_pipes(desk: OpenDesk) -> None:
     it = await desk()
     client = await it.client()
@@ -992,7 +1095,7 @@ async def test_a_conversation_is_not_forked_over_pipes(desk: OpenDesk) -> None:
     assert (answer.forked, answer.session_id, answer.error) == (False, None, "unsupported")
 
 
-@newest
+@answering("plan")
 async def test_the_plan_of_a_session_can_be_read(desk: OpenDesk) -> None:
     def write_plan(request: ModelRequest) -> Reply:
         [path] = set(re.findall(r"/[^\s\"\\]+/plans/[\w-]+\.md", json.dumps(request.body)))
@@ -1008,7 +1111,7 @@ async def test_the_plan_of_a_session_can_be_read(desk: OpenDesk) -> None:
     assert plan.path in [str(path) for path in (it.home / ".claude/plans").iterdir()]
 
 
-@newest
+@answering("export_conversation")
 async def test_a_conversation_can_be_exported_as_text(desk: OpenDesk) -> None:
     it = await desk(reply("north by northwest"))
     client = await it.client()
@@ -1023,7 +1126,7 @@ async def test_a_conversation_can_be_exported_as_text(desk: OpenDesk) -> None:
 # Plugins, skills, styles
 
 
-@known_to_119
+@answering("reload_plugins")
 async def test_plugins_are_loaded_again(desk: OpenDesk) -> None:
     it = await desk()
     plugin = it.home / "plugin"
@@ -1040,7 +1143,7 @@ async def test_plugins_are_loaded_again(desk: OpenDesk) -> None:
     assert {"rig:one", "rig:two"} <= {command.name for command in loaded.commands}
 
 
-@newest
+@answering("reload_skills")
 async def test_skills_are_loaded_again(desk: OpenDesk) -> None:
     it = await desk()
     client = await it.client()
@@ -1052,7 +1155,7 @@ async def test_skills_are_loaded_again(desk: OpenDesk) -> None:
     assert "splice" in {each.name for each in loaded.skills}
 
 
-@newest
+@answering("reload_output_styles")
 async def test_output_styles_are_loaded_again(desk: OpenDesk) -> None:
     it = await desk()
     client = await it.client()
@@ -1067,7 +1170,7 @@ async def test_output_styles_are_loaded_again(desk: OpenDesk) -> None:
 # What the CLI's own dialogs show
 
 
-@newest
+@answering("memory_dialog")
 async def test_the_memory_dialog_names_the_files_with_instructions(desk: OpenDesk) -> None:
     it = await desk()
     (it.cwd / "CLAUDE.md").write_text("Be brief.")
@@ -1083,7 +1186,7 @@ async def test_the_memory_dialog_names_the_files_with_instructions(desk: OpenDes
     assert shown.extra == {}
 
 
-@newest
+@answering("skills_dialog")
 async def test_the_skills_dialog_names_source_and_state(desk: OpenDesk) -> None:
     it = await desk()
     skill = it.home / ".claude/skills/knots"
@@ -1095,7 +1198,7 @@ async def test_the_skills_dialog_names_source_and_state(desk: OpenDesk) -> None:
     assert (shown["name"], shown["source"], shown["state"]) == ("knots", "user", "on")
 
 
-@newest
+@answering("sandbox_dialog")
 async def test_the_sandbox_dialog_shows_the_settings_in_force(desk: OpenDesk) -> None:
     it = await desk()
     client = await it.client(settings={"sandbox": {"excludedCommands": ["make *"]}})
@@ -1106,7 +1209,7 @@ async def test_the_sandbox_dialog_shows_the_settings_in_force(desk: OpenDesk) ->
     assert shown.extra == {}
 
 
-@newest
+@answering("chrome_browsers", "chrome_dialog", "select_chrome_browser")
 async def test_there_are_no_browsers_without_the_extension(desk: OpenDesk) -> None:
     it = await desk()
     client = await it.client()
@@ -1122,7 +1225,7 @@ async def test_there_are_no_browsers_without_the_extension(desk: OpenDesk) -> No
 # What the CLI spends effort on for us
 
 
-@newest
+@answering("set_has_subscribers")
 async def test_saying_that_nobody_watches_loses_no_message(desk: OpenDesk) -> None:
     it = await desk(reply("hello"))
     client = await it.client(include_partial_messages=True)
@@ -1133,7 +1236,7 @@ async def test_saying_that_nobody_watches_loses_no_message(desk: OpenDesk) -> No
         assert await next_of(client, StreamEvent)
 
 
-@newest
+@answering("pause_prompt_suggestions")
 async def test_prompt_suggestions_pause_and_go_on(desk: OpenDesk) -> None:
     it = await desk(reply("hello"))
     client = await it.client()
@@ -1146,7 +1249,6 @@ async def test_prompt_suggestions_pause_and_go_on(desk: OpenDesk) -> None:
 # Without an answer
 
 
-@every
 @pytest.mark.parametrize("turns_before", [0, 1])
 async def test_the_environment_of_the_tools_changes_where_the_cli_applies_it(
     desk: OpenDesk, version: str, turns_before: int

@@ -34,7 +34,7 @@ from pilothouse.protocol import (
 from pilothouse_sim.scenario import reply
 from tests.support.real.desk import OpenDesk, conversation
 from tests.support.real.handlers import Handler, Holding, bash, results
-from tests.support.versions import NEWEST, Since, can, every
+from tests.support.versions import NEWEST, Since, can
 from tests.support.waiting import DEADLINE
 
 TOUCH = bash("touch made")
@@ -402,7 +402,6 @@ async def test_a_background_hook_holds_nothing_up(desk: OpenDesk) -> None:
     assert (it.cwd / "made").exists()
 
 
-@every
 async def test_all_events_can_be_registered_at_once(desk: OpenDesk) -> None:
     # H6, H11, H12: the older CLIs know but some of them.
     it = await desk(reply(TOUCH), reply("Made."))

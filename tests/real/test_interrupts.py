@@ -23,7 +23,7 @@ from pilothouse.protocol import ControlCancelRequest
 from pilothouse_sim.scenario import gate, reply, text, tool
 from tests.support.real.desk import OpenDesk, conversation
 from tests.support.real.turns import HeldCommand, allow, unread
-from tests.support.versions import NEWEST, Since, can, every
+from tests.support.versions import NEWEST, Since, can
 from tests.support.waiting import DEADLINE
 
 OLDEST = "2.1.37"
@@ -45,7 +45,6 @@ def check_interrupted(turn: Turn, version: str, reason: str) -> None:
     assert bool(result.errors) == is_told
 
 
-@every
 @pytest.mark.versions(NEWEST, "2.1.119")
 async def test_interrupt_in_the_middle_of_text(desk: OpenDesk) -> None:
     # D1
@@ -140,7 +139,6 @@ async def test_interrupt_of_an_idle_session_changes_nothing(desk: OpenDesk) -> N
         assert (await client.ask("2")).outcome == "finished"
 
 
-@every
 async def test_a_prompt_queued_before_an_interrupt_still_gets_its_turn(desk: OpenDesk) -> None:
     # D13
     it = await desk(reply(text("one "), gate("held")), reply("two"))

@@ -10,6 +10,7 @@ import re
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from tests.support.places import PROGRAMS
 from tests.support.processes import showing
 from tests.support.real.desk import Desk, OpenDesk
 from tests.support.real.turns import allow, next_of
-from tests.support.versions import NEWEST, VERSIONS, older
+from tests.support.versions import EVERY, NEWEST, Since, before, can
 from tests.support.waiting import DEADLINE
 
 LONG = "The wind blows from the north. " * 6_600
@@ -48,9 +49,24 @@ PNG = base64.b64decode(
 PDF = b"%PDF-1.1\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj\n%%EOF\n"
 
 
-def _cmdline(client: Client) -> list[str]:
-    parts = Path(f"/proc/{client.pid}/cmdline").read_bytes().split(b"\0")
-    return [part.decode() for part in parts[1:-1]]
+NOTING = """#!/bin/sh
+printf '%s\\0' "$@" > "{note}"
+exec "{cli}" "$@"
+"""
+
+
+async def _noting(it: Desk, **given: Any) -> tuple[Client, list[str]]:
+    """A client of a CLI, and the arguments that were given to it.
+
+    /proc does not have them where the CLI is run by Node, which writes its title over them.
+    """
+    options = it.options(**given)
+    program, note = it.home / "noting", it.home / "arguments"
+    program.write_text(NOTING.format(note=note, cli=options.cli_path))
+    program.chmod(0o755)
+    client = Client(replace(options, cli_path=program))
+    await it.stack.enter_async_context(client)
+    return client, note.read_text().split("\0")[:-1]
 
 
 def _asked(it: Desk) -> list[ModelRequest]:
@@ -74,21 +90,21 @@ async def test_without_options_a_cli_gets_the_flags_of_the_protocol_and_nothing_
     desk: OpenDesk,
 ) -> None:
     it = await desk()
-    client = await it.client()
-    assert _cmdline(client) == [*PROTOCOL, f"--session-id={client.session_id}"]
+    client, arguments = await _noting(it)
+    assert arguments == [*PROTOCOL, f"--session-id={client.session_id}"]
 
 
 @pytest.mark.parametrize("option", ["system_prompt", "append_system_prompt"])
 async def test_a_long_system_prompt_arrives_at_the_model(desk: OpenDesk, option: str) -> None:
     it = await desk(reply("hello"))
     given: dict[str, Any] = {option: LONG + "It ends here."}
-    client = await it.client(**given)
+    client, arguments = await _noting(it, **given)
     async with asyncio.timeout(DEADLINE):
         await client.ask("hi")
     [asked] = _asked(it)
     assert given[option] in asked.system
     assert ("You are an" in asked.system.replace(LONG, "")) == (option != "system_prompt")
-    assert sum(map(len, _cmdline(client))) < 2_000
+    assert sum(map(len, arguments)) < 2_000
 
 
 async def test_long_settings_arrive(desk: OpenDesk) -> None:
@@ -108,12 +124,12 @@ async def test_a_long_mcp_configuration_arrives(desk: OpenDesk) -> None:
         "args": [str(PROGRAMS / "parrot.py")],
         "env": {f"TALE{number}": LONG[:60_000] for number in range(4)},
     }
-    client = await it.client(mcp_servers={"parrot": parrot})
+    client, arguments = await _noting(it, mcp_servers={"parrot": parrot})
     async with asyncio.timeout(DEADLINE):
         await client.ask("hi")
         [status] = (await client.mcp_status()).servers
     assert (status.name, status.status) == ("parrot", "connected")
-    assert sum(map(len, _cmdline(client))) < 2_000
+    assert sum(map(len, arguments)) < 2_000
 
 
 @pytest.mark.versions(NEWEST, "2.1.37")
@@ -216,8 +232,8 @@ async def test_a_long_agent_and_a_long_schema_arrive(desk: OpenDesk) -> None:
 
 async def test_the_files_of_a_start_are_removed_at_its_end(desk: OpenDesk) -> None:
     it = await desk(reply("hello"))
-    client = await it.client(system_prompt=LONG)
-    [flag] = [part for part in _cmdline(client) if part.startswith("--system-prompt-file=")]
+    client, arguments = await _noting(it, system_prompt=LONG)
+    [flag] = [part for part in arguments if part.startswith("--system-prompt-file=")]
     path = Path(flag.partition("=")[2])
     there = os.path.exists(path)  # noqa: ASYNC240, PTH110
     mode = path.parent.stat().st_mode & 0o777
@@ -260,8 +276,8 @@ async def test_the_tools_of_a_cli_see_what_the_options_gave(desk: OpenDesk, vers
     ours = {"CLAUDE_AGENT_SDK_CLIENT_APP", "CLAUDE_CODE_EMIT_SESSION_STATE_EVENTS"}
     given = {*client.options.env, *ours}
     assert told - given <= ENCLOSING_SESSION
-    told_by_newest = {"CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID", "CLAUDE_PID"}
-    assert (told_by_newest <= told) == (version == "2.1.325")
+    of_session = {"CLAUDE_CODE_CHILD_SESSION", "CLAUDE_CODE_SESSION_ID", "CLAUDE_PID"}
+    assert (of_session <= told) == can(version, Since.NAMES_SESSION_TO_TOOLS)
 
 
 async def test_a_session_within_a_session_takes_nothing_of_it_for_its_own(
@@ -290,7 +306,7 @@ async def test_a_session_within_a_session_takes_nothing_of_it_for_its_own(
 
 
 async def test_another_entry_point_changes_what_a_cli_offers(desk: OpenDesk, version: str) -> None:
-    # A27. Why none is set: a name a CLI does not know costs 2.1.119 its search tools.
+    # A27. Why none is set: a name they do not know costs some CLIs their search tools.
     it = await desk(reply("one"), reply("two"))
     offered: list[tuple[set[str], set[str]]] = []
     for env in ({}, {"CLAUDE_CODE_ENTRYPOINT": "sdk-unheard-of"}):
@@ -301,25 +317,32 @@ async def test_another_entry_point_changes_what_a_cli_offers(desk: OpenDesk, ver
             await client.wait_idle()
         offered.append((set(init.tools), set(init.agents)))
     (tools, agents), (other_tools, other_agents) = offered
-    assert tools - other_tools == ({"Glob", "Grep"} if version == "2.1.119" else set())
+    has_search_tools = not can(version, Since.LACKS_SEARCH_TOOLS)
+    is_at_cost = has_search_tools and can(version, Since.HIDES_SEARCH_TOOLS)
+    assert tools - other_tools == ({"Glob", "Grep"} if is_at_cost else set())
     assert other_agents - agents == {"claude-code-guide"}
 
 
 # What an old CLI does not know
 
 
-NEW_FLAGS: dict[str, tuple[dict[str, Any], set[str]]] = {
-    "--effort": ({"effort": "low"}, {"2.1.37"}),
-    "--include-hook-events": ({"include_hook_events": True}, {"2.1.37"}),
-    "--thinking": ({"thinking": "disabled"}, {"2.1.37"}),
-    "--session-mirror": ({"session_mirror": True}, {"2.1.37"}),
-    "--no-such-flag": ({"extra_args": {"no-such-flag": None}}, set(VERSIONS)),
+NEW_FLAGS: dict[str, tuple[dict[str, Any], Since | None]] = {
+    "--effort": ({"effort": "low"}, Since.TAKES_EFFORT),
+    "--include-hook-events": ({"include_hook_events": True}, Since.TELLS_OF_HOOKS),
+    "--thinking": ({"thinking": "disabled"}, Since.TAKES_EFFORT),
+    "--session-mirror": ({"session_mirror": True}, Since.MIRRORS_SESSIONS),
+    "--no-such-flag": ({"extra_args": {"no-such-flag": None}}, None),
 }
+
+
+def _is_known(flag: str, version: str) -> bool:
+    _, known = NEW_FLAGS[flag]
+    return known is not None and can(version, known)
 
 
 async def test_the_flags_a_cli_knows_do_no_harm(desk: OpenDesk, version: str) -> None:
     it = await desk(reply("hello"))
-    known = [given for given, refused_by in NEW_FLAGS.values() if version not in refused_by]
+    known = [given for flag, (given, _) in NEW_FLAGS.items() if _is_known(flag, version)]
     client = await it.client(**{name: value for given in known for name, value in given.items()})
     async with asyncio.timeout(DEADLINE):
         assert (await client.ask("hi")).text == "hello"
@@ -327,12 +350,7 @@ async def test_the_flags_a_cli_knows_do_no_harm(desk: OpenDesk, version: str) ->
 
 @pytest.mark.parametrize(
     ("version", "flag"),
-    [
-        (version, flag)
-        for flag, (_, by) in NEW_FLAGS.items()
-        for version in VERSIONS
-        if version in by
-    ],
+    [(version, flag) for flag in NEW_FLAGS for version in EVERY if not _is_known(flag, version)],
     indirect=["version"],
 )
 async def test_a_flag_a_cli_does_not_know_is_told_in_its_own_words(
@@ -349,7 +367,7 @@ async def test_a_flag_a_cli_does_not_know_is_told_in_its_own_words(
     assert complaint in str(caught.value)
 
 
-@older
+@before(Since.LIMITS_PROMPTS)
 async def test_options_no_older_cli_knows_are_told_in_its_own_words(desk: OpenDesk) -> None:
     it = await desk()
     async with asyncio.timeout(DEADLINE):

@@ -40,7 +40,7 @@ from pilothouse_sim.scenario import reply
 from pilothouse_sim.scenario import tool as call
 from tests.support.real.desk import Desk, OpenDesk, conversation
 from tests.support.real.handlers import Handler, bash, results
-from tests.support.versions import NEWEST, Since, can, every, newest
+from tests.support.versions import NEWEST, Since, can, newest
 from tests.support.waiting import DEADLINE
 
 TOUCH = bash("touch made")
@@ -181,7 +181,7 @@ async def test_a_command_allowed_with_changes_is_remembered_as_changed(desk: Ope
 
 
 async def test_a_hook_can_have_a_person_asked_about_what_is_remembered(desk: OpenDesk) -> None:
-    # H3: 2.1.37 does not ask where a rule allows the tool.
+    # H3: older CLIs do not ask where a rule allows the tool.
     it = await desk(reply(LIST), reply(LIST), reply("Twice."))
     hooks = Hooks()
 
@@ -193,7 +193,7 @@ async def test_a_hook_can_have_a_person_asked_about_what_is_remembered(desk: Ope
     client = await it.client(on_permission=handler, hooks=hooks)
     async with asyncio.timeout(DEADLINE):
         await client.ask("make them")
-    assert len(handler.requests) == (1 if it.version == "2.1.37" else 2)
+    assert len(handler.requests) == (2 if can(it.version, Since.ASKS_IN_SPITE_OF_RULES) else 1)
 
 
 async def test_what_is_remembered_for_the_project_is_written_to_its_settings(
@@ -220,7 +220,6 @@ async def test_a_rule_of_ones_own_is_taken_with_the_answer(desk: OpenDesk) -> No
     assert results(it)[1] == "42"
 
 
-@every
 async def test_a_rule_for_a_command_that_writes_holds_on_newer_clis_only(
     desk: OpenDesk,
 ) -> None:
@@ -331,7 +330,7 @@ async def test_without_any_handler_the_cli_denies_by_itself(desk: OpenDesk) -> N
     assert [each.tool_name for each in turn.result.permission_denials] == ["Bash"]
     offered = conversation(it)[0].tools
     assert "Bash" in offered
-    assert ("AskUserQuestion" in offered) == (it.version != NEWEST)
+    assert ("AskUserQuestion" not in offered) == can(it.version, Since.OFFERS_WHAT_IS_ANSWERED)
     assert not (it.cwd / "made").exists()
 
 
@@ -399,7 +398,7 @@ async def test_an_in_process_tool_can_answer_for_a_handler(desk: OpenDesk) -> No
     servers = {"door": ToolServer([check], name="door")}
     options = {"mcp_servers": servers, "permission_prompt_tool": "mcp__door__check"}
     async with asyncio.timeout(DEADLINE):
-        if it.version == "2.1.37":
+        if not can(it.version, Since.AWAITS_PROMPT_TOOL):
             # It wants the tool to be there before the first prompt, when no server is connected.
             with pytest.raises(SessionEnded, match="mcp__door__check"):
                 await (await it.client(**options)).ask("make them")

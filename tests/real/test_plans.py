@@ -22,7 +22,7 @@ from pilothouse_sim.scenario import ModelRequest, Reply, computed, reply, tool
 from tests.support.real.desk import OpenDesk
 from tests.support.real.handlers import Handler, bash, results
 from tests.support.real.plans import PLAN, write_plan
-from tests.support.versions import NEWEST, Since, can, every
+from tests.support.versions import NEWEST, Since, can
 from tests.support.waiting import DEADLINE
 
 EXIT = reply(tool("ExitPlanMode"))
@@ -32,7 +32,6 @@ def write_note(tmp_path: Path) -> Reply:
     return reply(tool("Write", file_path=str(tmp_path / "project/note.txt"), content="noted"))
 
 
-@every
 @pytest.mark.versions(NEWEST, "2.1.37")
 async def test_an_approved_plan_leads_back_to_the_mode_before(
     desk: OpenDesk, tmp_path: Path
@@ -97,7 +96,6 @@ async def test_a_mode_set_while_the_plan_is_asked_about_survives_its_approval(
     assert (it.cwd / "note.txt").exists()
 
 
-@every
 @pytest.mark.versions(NEWEST, "2.1.37")
 async def test_the_model_works_by_the_plan_as_the_person_edited_it(desk: OpenDesk) -> None:
     # B28: old CLIs would drop the edit, so there the model is asked to take the edited plan.

@@ -16,7 +16,7 @@ from pilothouse_sim.scripted_model import ScriptedModel
 from tests.support.processes import gone, with_variable
 from tests.support.real.desk import Desk, OpenDesk
 from tests.support.real.turns import HeldCommand, allow
-from tests.support.versions import Since, can, every
+from tests.support.versions import Since, can
 from tests.support.waiting import DEADLINE
 
 
@@ -53,7 +53,6 @@ async def test_a_query_left_early_ends_its_cli(desk: OpenDesk) -> None:
         await gone(*clis)
 
 
-@every
 async def test_a_query_waits_for_a_sub_agent_to_report(desk: OpenDesk) -> None:
     child = Branch(when=When(prompt_contains="count the files"), replies=(reply("seven"),))
     call = tool("Task", description="count", prompt="count the files", subagent_type="Explore")

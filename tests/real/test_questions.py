@@ -12,7 +12,7 @@ from pilothouse_sim.scenario import reply, tool
 from tests.support.model_questions import COLOUR, TOPPINGS
 from tests.support.real.desk import Desk, OpenDesk
 from tests.support.real.handlers import Handler, results
-from tests.support.versions import NEWEST, Since, can, every
+from tests.support.versions import NEWEST, Since, can
 from tests.support.waiting import DEADLINE
 
 
@@ -63,7 +63,6 @@ async def test_free_text_is_an_answer(desk: OpenDesk) -> None:
     assert '"Which colour?"="the grey of fog"' in results(it)[0]
 
 
-@every
 async def test_notes_reach_the_model(desk: OpenDesk) -> None:
     # B23, B36: the oldest drop `annotations`, so there they are part of the answer.
     answer = Choose({"Which colour?": "Red"}, notes={"Which colour?": "but not too bright"})
@@ -73,7 +72,6 @@ async def test_notes_reach_the_model(desk: OpenDesk) -> None:
     assert "notes: but not too bright" in told
 
 
-@every
 async def test_the_oldest_cli_drops_notes_that_stand_beside_the_answers(desk: OpenDesk) -> None:
     # B36
     question = "Which colour?"

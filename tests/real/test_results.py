@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 from pilothouse import AssistantMessage, ResultMessage, StreamEvent, Turn
@@ -19,10 +18,9 @@ from pilothouse_sim.scenario import (
 )
 from tests.support.real.desk import OpenDesk, conversation
 from tests.support.real.turns import allow, next_of, unread
-from tests.support.versions import NEWEST, Since, can, every, newest, older
+from tests.support.versions import Since, before, can, since
 from tests.support.waiting import DEADLINE
 
-OLDEST = "2.1.37"
 LIST = tool("Bash", command="ls", description="list")
 DEAR = Usage(input_tokens=2_000_000, output_tokens=1000)
 SCHEMA = {
@@ -47,8 +45,10 @@ def result_of(turn: Turn) -> ResultMessage:
 async def test_an_api_error_is_a_failure_although_it_is_called_success(
     desk: OpenDesk, version: str
 ) -> None:
-    # E1: the newest CLI tries six times, in other forms, before it believes a 400.
-    refusals = [ApiError(status=400, message="No such luck.")] * (6 if version == NEWEST else 1)
+    # E1: newer CLIs ask again, in other forms, before they believe a 400.
+    is_asked_twice = can(version, Since.ASKS_REFUSED_TWICE)
+    tries = 6 if can(version, Since.DOUBTS_REFUSALS) else 2 if is_asked_twice else 1
+    refusals = [ApiError(status=400, message="No such luck.")] * tries
     it = await desk(*refusals, reply("better now"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -66,7 +66,6 @@ async def test_an_api_error_is_a_failure_although_it_is_called_success(
     assert synthetic.error is not None
 
 
-@every
 async def test_an_overloaded_api_is_tried_again(desk: OpenDesk) -> None:
     # E2: the oldest CLIs do so without a word.
     it = await desk(ApiError(status=529), reply("there you are"))
@@ -91,16 +90,18 @@ async def test_retries_come_to_an_end_that_is_a_failure(desk: OpenDesk) -> None:
     assert told == (500 if can(it.version, Since.GIVES_API_STATUS) else None)
 
 
-@newest
 async def test_a_refused_key_is_tried_again_too(desk: OpenDesk) -> None:
-    # E2
+    # E2: the oldest CLIs do so without a word.
     it = await desk(ApiError(status=401), reply("welcome"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
         turn = await (await client.say("hi"))
-        [retry] = of(ApiRetryMessage, await unread(client))
+        retries: list[ApiRetryMessage] = of(ApiRetryMessage, await unread(client))
     assert turn.text == "welcome"
-    assert (retry.error_status, retry.error) == (401, "authentication_failed")
+    is_told = can(it.version, Since.REPORTS_RETRIES)
+    expected = [(401, "authentication_failed")] if is_told else []
+    assert [(each.error_status, each.error) for each in retries] == expected
+    assert len(conversation(it)) == 2
 
 
 async def test_without_a_key_the_turn_fails_at_once(desk: OpenDesk) -> None:
@@ -125,7 +126,8 @@ async def test_a_malformed_event_of_the_model_is_passed_over(desk: OpenDesk) -> 
 
 
 async def test_a_stream_that_breaks_off_is_asked_for_again(desk: OpenDesk) -> None:
-    # E6, A23: only the newest ends the broken message before it begins another.
+    # E6, A23: newer CLIs end the broken message before they begin another. Of the older ones some
+    # have the reply in one piece, and some have it streamed once more.
     broken = reply(text("half "), gate("cut"), text("a sentence"))
     it = await desk(Broken(reply=broken, after=3), reply("a whole sentence"))
     client = await it.client(include_partial_messages=True)
@@ -138,16 +140,19 @@ async def test_a_stream_that_breaks_off_is_asked_for_again(desk: OpenDesk) -> No
         events = await unread(client)
     assert (turn.outcome, turn.text) == ("finished", "a whole sentence")
     assert [line.text for line in of(AssistantMessage, events)] == ["a whole sentence"]
-    ended = ["content_block_stop", "message_stop", "message_start"]
+    is_told = can(it.version, Since.RETRIES_BROKEN_STREAMS)
+    is_streamed = "stream" in conversation(it)[-1].body
+    ended = ["content_block_stop", "message_stop"] if is_told else []
+    begun = ["message_start", "content_block_start"] if is_streamed else []
     streamed = [each.event.type for each in of(StreamEvent, events)]
-    assert streamed[:3] == (ended if it.version == NEWEST else [])
-    assert len(of(ApiRetryMessage, events)) == (1 if it.version == NEWEST else 0)
+    assert streamed[: len(ended + begun) or None] == ended + begun
+    assert is_streamed or not is_told
+    assert len(of(ApiRetryMessage, events)) == (1 if is_told else 0)
 
 
 # Limits
 
 
-@every
 async def test_a_turn_out_of_turns_failed_and_the_next_counts_anew(desk: OpenDesk) -> None:
     # E4
     it = await desk(reply(LIST), reply("next is fine"), reply("unused"))
@@ -185,8 +190,9 @@ async def test_structured_output_comes_with_the_turn(desk: OpenDesk) -> None:
     async with asyncio.timeout(DEADLINE):
         turn = await client.ask("what is it?")
     assert (turn.outcome, turn.structured_output) == ("finished", {"answer": 42})
-    if it.version == NEWEST:
-        assert json.loads(turn.text) == {"answer": 42}
+    is_last_word = can(it.version, Since.ENDS_WITH_OUTPUT)
+    assert len(conversation(it)) == (1 if is_last_word else 2)
+    assert turn.text == ('{"answer":42}' if is_last_word else "forty-two")
 
 
 async def test_a_model_that_misses_the_schema_five_times_failed(desk: OpenDesk) -> None:
@@ -201,18 +207,18 @@ async def test_a_model_that_misses_the_schema_five_times_failed(desk: OpenDesk) 
     assert len(conversation(it)) == 5
 
 
-@newest
+@since(Since.STOPS_PRESSING)
 async def test_a_model_that_ignores_the_schema_finishes_without_output(desk: OpenDesk) -> None:
-    # E5, E7
+    # E5, E7: 2.1.176 presses it eight times, newer CLIs once.
     it = await desk(*[reply("I would rather talk")] * 10)
     client = await it.client(json_schema=SCHEMA)
     async with asyncio.timeout(DEADLINE):
         turn = await client.ask("what is it?")
     assert (turn.outcome, turn.structured_output) == ("finished", None)
-    assert len(conversation(it)) == 2
+    assert len(conversation(it)) == (2 if can(it.version, Since.PRESSES_ONCE) else 9)
 
 
-@older
+@before(Since.STOPS_PRESSING)
 async def test_older_clis_press_a_model_that_ignores_the_schema_without_end(desk: OpenDesk) -> None:
     # E5, E7: an interrupt ends it.
     it = await desk(*[reply("I would rather talk")] * 20, reply(gate("held"), "enough"))
@@ -226,20 +232,21 @@ async def test_older_clis_press_a_model_that_ignores_the_schema_without_end(desk
     assert "You MUST call the StructuredOutput tool" in conversation(it)[-1].last
 
 
-@older
+@before(Since.PRESSES_ONCE)
 async def test_a_limit_of_turns_ends_the_pressing_but_not_of_the_oldest(desk: OpenDesk) -> None:
     # E7
     it = await desk(*[reply("I would rather talk")] * 20, reply(gate("held"), "enough"))
     client = await it.client(json_schema=SCHEMA, max_turns=4)
     async with asyncio.timeout(DEADLINE):
         prompt = await client.say("what is it?")
-        if it.version == OLDEST:
+        is_limited = can(it.version, Since.LIMITS_PRESSING)
+        if not is_limited:
             await it.model.reached("held")
             await client.interrupt()
         turn = await prompt
-    assert len(conversation(it)) == (21 if it.version == OLDEST else 4)
-    assert turn.outcome == ("interrupted" if it.version == OLDEST else "failed")
-    assert (result_of(turn).subtype == "error_max_turns") == (it.version != OLDEST)
+    assert len(conversation(it)) == (4 if is_limited else 21)
+    assert turn.outcome == ("failed" if is_limited else "interrupted")
+    assert (result_of(turn).subtype == "error_max_turns") == is_limited
 
 
 async def test_the_tools_that_were_denied_are_listed(desk: OpenDesk) -> None:

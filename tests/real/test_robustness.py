@@ -1,6 +1,6 @@
 """What is written to a CLI's stdin: nothing the client can say ends one, and what would is known.
 
-2.1.37 exits on a blank line and on any type of message it does not know; every CLI exits on what
+Old CLIs exit on a blank line and on any type of message they do not know; every CLI exits on what
 is no JSON. The first tests show what the client writes instead, the last ones that those lines
 are as deadly as they are said to be.
 """
@@ -29,7 +29,7 @@ from pilothouse.client.launch import prepare
 from pilothouse.transport import StdioTransport
 from pilothouse_sim.scenario import Raw, Step, gate, reply, text, tool
 from tests.support.real.desk import Desk, OpenDesk
-from tests.support.versions import VERSIONS
+from tests.support.versions import EVERY, Since, can
 from tests.support.waiting import DEADLINE
 
 ODD_TEXTS = [
@@ -97,7 +97,7 @@ async def test_all_kinds_of_traffic_leave_every_cli_alive(
         client.keep_alive()
         assert (await client.ask("hello")).text == "one"
         assert (await client.ask("use tools")).text == "two"
-        if version != "2.1.325":
+        if not can(version, Since.KEEPS_ITS_ENVIRONMENT):
             await client.update_environment({"FLAVOUR": "salty \ud83d"})
         await client.set_permission_mode("plan")
         await client.set_permission_mode("default")
@@ -141,8 +141,9 @@ async def test_odd_texts_arrive_at_the_model_as_they_were_said(
         for number, words in enumerate(ODD_TEXTS, 1):
             assert (await client.ask(words)).outcome == "finished"
             heard = json.dumps(it.model.requests[number - 1].body["messages"])
-            # Half of a surrogate pair is no character; the newest replaces it.
-            kept = words.replace("\ud83d", "\ufffd") if version == "2.1.325" else words
+            # Half of a surrogate pair is no character; newer CLIs replace it.
+            is_mended = can(version, Since.MENDS_TEXT)
+            kept = words.replace("\ud83d", "\ufffd") if is_mended else words
             said = json.dumps(kept)[1:-1]
             assert said in heard
     _check_lines(tap.written)
@@ -182,13 +183,13 @@ def _write(name: str, escaped: str) -> list[Step]:
 async def test_a_prompt_of_many_megabytes_arrives_whole(
     desk: OpenDesk, version: str, megabytes: int
 ) -> None:
-    # A16: the newest counts the tokens itself and does not send what no model would take.
+    # A16: newer CLIs count the tokens themselves and do not send what no model would take.
     it = await desk(reply("long"), reply("short"))
     client = await it.client()
     words = "0123456789abcdef " * (megabytes * 1_000_000 // 17)
     async with asyncio.timeout(DEADLINE):
         turn = await client.ask(words)
-        if version == "2.1.325" and megabytes == 20:
+        if can(version, Since.COUNTS_TOKENS) and megabytes == 20:
             assert (turn.outcome, turn.text) == ("failed", "Prompt is too long")
             assert (await client.mcp_status()).servers == []
             return
@@ -212,20 +213,28 @@ async def test_prompts_that_are_none_are_not_sent(desk: OpenDesk) -> None:
 
 # What ends a CLI
 
-ALL: set[str] = set(VERSIONS)
-DEADLY: dict[str, tuple[bytes, set[str]]] = {
-    "no JSON": (b"{nonsense\n", ALL),
-    "null": (b"null\n", ALL),
-    "user without message": (b'{"type":"user"}\n', ALL),
-    "user of another role": (b'{"type":"user","message":{"role":"x","content":"y"}}\n', ALL),
-    "control_request without a body": (b'{"type":"control_request","request_id":"1"}\n', ALL),
-    "an empty line": (b"\n", {"2.1.37"}),
-    "blanks": (b"  \n", {"2.1.37", "2.1.119"}),
-    "an unknown type": (b'{"type":"no_such_type"}\n', {"2.1.37"}),
-    "a cancel of ours": (b'{"type":"control_cancel_request","request_id":"1"}\n', {"2.1.37"}),
-    "a carriage return": (b'{"type":"keep_alive"}\r\n', set()),
-    "invalid UTF-8": (b'{"type":"keep_alive","x":"\xff\xfe"}\n', set()),
+DEADLY: dict[str, tuple[bytes, Since | None]] = {
+    "no JSON": (b"{nonsense\n", None),
+    "null": (b"null\n", None),
+    "user without message": (b'{"type":"user"}\n', None),
+    "user of another role": (b'{"type":"user","message":{"role":"x","content":"y"}}\n', None),
+    "control_request without a body": (b'{"type":"control_request","request_id":"1"}\n', None),
+    "an empty line": (b"\n", Since.STANDS_UNKNOWN_LINES),
+    "blanks": (b"  \n", Since.STANDS_BLANKS),
+    "an unknown type": (b'{"type":"no_such_type"}\n', Since.STANDS_UNKNOWN_LINES),
+    "a cancel of ours": (
+        b'{"type":"control_cancel_request","request_id":"1"}\n',
+        Since.STANDS_UNKNOWN_LINES,
+    ),
 }
+"""Lines that end a CLI, and which CLIs they do not end any more; None: they end all."""
+HARMLESS = (b'{"type":"keep_alive"}\r\n', b'{"type":"keep_alive","x":"\xff\xfe"}\n')
+"""A carriage return, and what is no UTF-8."""
+
+
+def is_deadly(kind: str, version: str) -> bool:
+    _, stands = DEADLY[kind]
+    return stands is None or not can(version, stands)
 
 
 async def test_other_odd_lines_do_a_cli_no_harm(desk: OpenDesk, version: str) -> None:
@@ -235,8 +244,10 @@ async def test_other_odd_lines_do_a_cli_no_harm(desk: OpenDesk, version: str) ->
     async with asyncio.timeout(DEADLINE):
         prompt = await client.say("hi")
         await it.model.reached("held")
-        for line, ends in DEADLY.values():
-            if version not in ends:
+        for line in HARMLESS:
+            tap.write(line)
+        for kind, (line, _) in DEADLY.items():
+            if not is_deadly(kind, version):
                 tap.write(line)
         it.model.release("held")
         assert (await prompt).outcome == "finished"
@@ -245,12 +256,7 @@ async def test_other_odd_lines_do_a_cli_no_harm(desk: OpenDesk, version: str) ->
 
 @pytest.mark.parametrize(
     ("version", "kind"),
-    [
-        (version, kind)
-        for kind, (_, ends) in DEADLY.items()
-        for version in VERSIONS
-        if version in ends
-    ],
+    [(version, kind) for kind in DEADLY for version in EVERY if is_deadly(kind, version)],
     indirect=["version"],
 )
 async def test_a_deadly_line_ends_the_cli_and_every_waiter_is_told(

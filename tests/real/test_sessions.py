@@ -15,10 +15,8 @@ from pilothouse.protocol import ConversationResetMessage
 from pilothouse_sim.scenario import reply
 from tests.support.real.desk import Desk, OpenDesk, conversation
 from tests.support.real.turns import unread
-from tests.support.versions import NEWEST
+from tests.support.versions import NEWEST, Since, can
 from tests.support.waiting import DEADLINE
-
-OLDEST = "2.1.37"
 
 
 def transcripts(it: Desk) -> list[Path]:
@@ -90,10 +88,11 @@ async def test_the_cost_of_a_resumed_turn_is_its_own(desk: OpenDesk) -> None:
         _, [two] = await talk(it, "2", resume=earlier.session_id)
     assert two.cost_usd == pytest.approx(one.cost_usd)
     assert two.result is not None
+    is_counted_on = can(it.version, Since.RESUMES_COSTS)
     total = two.result.total_cost_usd
-    assert total == pytest.approx((2 if it.version == NEWEST else 1) * one.cost_usd)
+    assert total == pytest.approx((2 if is_counted_on else 1) * one.cost_usd)
     own = [each.cost_usd for each in two.result.model_usage_since_last_result.values()]
-    assert own == ([pytest.approx(one.cost_usd)] if it.version == NEWEST else [])
+    assert own == ([pytest.approx(one.cost_usd)] if is_counted_on else [])
 
 
 async def test_the_latest_session_of_a_directory_is_continued(desk: OpenDesk) -> None:
@@ -104,8 +103,11 @@ async def test_the_latest_session_of_a_directory_is_continued(desk: OpenDesk) ->
         assert client.session_id is None
         turn = await client.ask("which number?")
     assert turn.text == "it was 7"
-    assert client.session_id == earlier.session_id
-    assert "remember the number 7" in told(it)
+    # 2.1.92 begins anew.
+    is_passed_over = can(it.version, Since.PASSES_OVER_PROGRAMS)
+    is_found = not is_passed_over or can(it.version, Since.CONTINUES_PROGRAMS_AGAIN)
+    assert (client.session_id == earlier.session_id) == is_found
+    assert ("remember the number 7" in told(it)) == is_found
 
 
 @pytest.mark.versions(NEWEST, "2.1.119")
@@ -174,8 +176,7 @@ async def test_two_processes_may_hold_one_session(desk: OpenDesk) -> None:
 
 
 async def test_clear_begins_a_new_conversation(desk: OpenDesk) -> None:
-    # F4, A21: under a new id, on the newest CLI. 2.1.119 takes the id and keeps the conversation;
-    # 2.1.37 has no such command.
+    # F4, A21: 2.1.119 takes another id and keeps the conversation; older ones keep both.
     it = await desk(reply("noted"), reply("which one?"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
@@ -187,24 +188,25 @@ async def test_clear_begins_a_new_conversation(desk: OpenDesk) -> None:
         after = await client.ask("which number?")
         await client.wait_idle()
     resets = [event for event in lines if isinstance(event, ConversationResetMessage)]
-    assert len(resets) == (1 if it.version == NEWEST else 0)
+    assert len(resets) == (1 if can(it.version, Since.TELLS_RESETS) else 0)
     assert cleared.outcome == "finished"
     assert after.text == "which one?"
-    assert (client.session_id == before) == (it.version == OLDEST)
-    assert ("remember the number 7" in told(it)) == (it.version != NEWEST)
+    assert (client.session_id != before) == can(it.version, Since.RENAMES_WHEN_CLEARED)
+    is_forgotten = "remember the number 7" not in told(it)
+    assert is_forgotten == can(it.version, Since.FORGETS_WHEN_CLEARED)
     assert after.cost_usd == pytest.approx(noted.cost_usd)
     assert after.result is not None
     assert after.result.session_id == client.session_id
 
 
 async def test_a_session_moves_with_its_configuration_not_its_directory(desk: OpenDesk) -> None:
-    # F4: another directory finds it on the newest CLI only.
+    # F4: newer CLIs find it from another directory.
     it = await desk(reply("noted"), reply("found"))
     elsewhere = it.cwd.parent / "elsewhere"
     elsewhere.mkdir()
     async with asyncio.timeout(DEADLINE):
         earlier, _ = await talk(it, "remember the number 7")
-        if it.version == NEWEST:
+        if can(it.version, Since.RESUMES_FROM_ELSEWHERE):
             _, [turn] = await talk(it, "hi", resume=earlier.session_id, cwd=elsewhere)
             assert turn.text == "found"
         else:

@@ -5,19 +5,15 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-import pytest
-
 from pilothouse import Hooks, PermissionRequest, Stalled, WaitingOn
 from pilothouse_sim.scenario import ApiError, gate, reply, text, tool
 from tests.support.real.desk import OpenDesk
 from tests.support.real.turns import HeldCommand, allow, next_of
-from tests.support.versions import NEWEST
+from tests.support.versions import Since, since
 from tests.support.waiting import DEADLINE
 
 QUIET = 0.5
 """Seconds of silence that are told. Only what is told counts here, not when."""
-
-since_2_1_119 = pytest.mark.parametrize("version", [NEWEST, "2.1.119"], indirect=True)
 
 
 async def test_a_model_that_falls_silent_is_told(desk: OpenDesk) -> None:
@@ -37,7 +33,7 @@ async def test_a_model_that_falls_silent_is_told(desk: OpenDesk) -> None:
     assert client.waiting_on is None
 
 
-@since_2_1_119
+@since(Since.REPORTS_RETRIES)
 async def test_a_call_that_is_tried_again_is_told_with_its_cause(desk: OpenDesk) -> None:
     it = await desk(ApiError(status=529, headers={"retry-after": "30"}))
     client = await it.client(stall_after=QUIET)
@@ -101,7 +97,7 @@ async def test_a_hook_that_takes_long_is_named(desk: OpenDesk) -> None:
     assert stalled.waiting_on.detail
 
 
-@since_2_1_119
+@since(Since.TURNS_ABOUT_TASKS)
 async def test_background_work_is_named_when_nothing_else_runs(desk: OpenDesk) -> None:
     async with HeldCommand().serving() as held:
         it = await desk(reply(held.background_call), reply("it runs"), reply("over"))

@@ -36,13 +36,8 @@ from pilothouse_sim.scenario import (
 )
 from tests.support.real.desk import OpenDesk, conversation
 from tests.support.real.turns import HeldCommand, allow, next_of, unread
-from tests.support.versions import NEWEST, Since, can, every, newest
+from tests.support.versions import NEWEST, Since, before, can, since
 from tests.support.waiting import DEADLINE
-
-OLDEST = "2.1.37"
-
-oldest = pytest.mark.parametrize("version", [OLDEST], indirect=True)
-since_2_1_119 = pytest.mark.parametrize("version", [NEWEST, "2.1.119"], indirect=True)
 
 
 def outcomes(*turns: Turn) -> list[tuple[str, str]]:
@@ -135,7 +130,6 @@ async def test_a_prompt_sent_while_text_streams_gets_a_turn_of_its_own(desk: Ope
     assert outcomes(*turns) == [("finished", "one more"), ("finished", "two")]
 
 
-@every
 async def test_prompts_that_wait_for_the_same_turn_all_get_its_outcome(desk: OpenDesk) -> None:
     # A13: newer CLIs merge queued prompts into one turn; old ones run them one by one.
     it = await desk(reply(text("one "), gate("held")), reply("two"), reply("three"))
@@ -190,13 +184,14 @@ async def test_a_uuid_of_the_resumed_transcript_starts_no_turn(desk: OpenDesk) -
     [echo] = [event for event in told if isinstance(event, UserMessage)]
     assert (echo.uuid, echo.is_replay) == (first.uuid, True)
     lives = [event for event in told if isinstance(event, CommandLifecycleMessage)]
-    completed = [(first.uuid, "completed")] if it.version == NEWEST else []
+    is_told = can(it.version, Since.TELLS_OF_PROMPTS)
+    completed = [(first.uuid, "completed")] if is_told else []
     assert [(each.command_uuid, each.state) for each in lives] == completed
     assert [event for event in told if isinstance(event, ResultMessage)] == []
     assert len(conversation(it)) == 2
 
 
-@since_2_1_119
+@since(Since.TAKES_PROMPTS_BACK)
 async def test_a_queued_prompt_can_be_taken_back(desk: OpenDesk) -> None:
     it = await desk(reply(text("one "), gate("held")), reply("two"))
     client = await it.client()
@@ -214,7 +209,7 @@ async def test_a_queued_prompt_can_be_taken_back(desk: OpenDesk) -> None:
     assert "take this back" not in str(conversation(it)[-1].body["messages"])
 
 
-@oldest
+@before(Since.TAKES_PROMPTS_BACK)
 async def test_taking_a_prompt_back_is_refused_where_the_cli_cannot(desk: OpenDesk) -> None:
     it = await desk(reply(text("one "), gate("held")), reply("two"))
     client = await it.client()
@@ -229,7 +224,7 @@ async def test_taking_a_prompt_back_is_refused_where_the_cli_cannot(desk: OpenDe
         assert (await queued).text == "two"
 
 
-@newest
+@since(Since.TELLS_WHAT_IS_QUEUED)
 async def test_an_interrupt_can_take_back_what_is_queued(desk: OpenDesk) -> None:
     it = await desk(reply(text("one "), gate("held")), reply("two"))
     client = await it.client()
@@ -245,7 +240,7 @@ async def test_an_interrupt_can_take_back_what_is_queued(desk: OpenDesk) -> None
         assert (await client.ask("3")).text == "two"
 
 
-@since_2_1_119
+@since(Since.TURNS_ABOUT_TASKS)
 async def test_the_end_of_background_work_starts_a_turn_nobody_asked_for(desk: OpenDesk) -> None:
     # A13
     async with HeldCommand().serving() as held:
@@ -263,11 +258,11 @@ async def test_the_end_of_background_work_starts_a_turn_nobody_asked_for(desk: O
     assert own is not None
     assert (own.prompts, own.text, own.outcome) == ((), "it is over", "finished")
     assert own.result is result
-    assert (result.origin is not None) == (it.version == NEWEST)
+    assert (result.origin is not None) == can(it.version, Since.GIVES_ORIGINS)
     assert client.turns.tasks == {}
 
 
-@since_2_1_119
+@since(Since.TURNS_ABOUT_TASKS)
 async def test_a_prompt_keeps_its_own_turn_when_background_work_ends_beside_it(
     desk: OpenDesk,
 ) -> None:
@@ -291,7 +286,6 @@ async def test_a_prompt_keeps_its_own_turn_when_background_work_ends_beside_it(
     assert (turn.prompts, turn.text) == ((prompt.uuid,), "the answer")
 
 
-@every
 async def test_idle_means_that_nothing_runs_and_nothing_is_queued(desk: OpenDesk) -> None:
     # A14: newer CLIs say so themselves, the oldest one leaves it to be inferred.
     it = await desk(reply(gate("first"), "one"), reply(gate("second"), "two"))
@@ -337,24 +331,25 @@ async def test_the_cost_of_a_turn_is_its_own(desk: OpenDesk) -> None:
 
 async def test_a_slash_command_is_answered_although_old_clis_do_not_echo_it(desk: OpenDesk) -> None:
     # A19
-    it = await desk(reply("one"), reply("two"))
+    it = await desk(reply("one"), reply("two"), reply("three"))
     client = await it.client()
     async with asyncio.timeout(DEADLINE):
         await client.ask("1")
+        await client.ask("2")
         compacted = await client.say("/compact")
         turn = await compacted
         echoed = [event for event in await unread(client) if isinstance(event, UserMessage)]
-        after = await client.ask("2")
+        after = await client.ask("3")
         await client.wait_idle()
     assert (turn.outcome, turn.prompts) == ("finished", (compacted.uuid,))
     lines = {line.uuid: line.text for line in echoed if line.is_replay}
-    assert (compacted.uuid in lines) == (it.version == NEWEST)
+    assert (compacted.uuid in lines) == can(it.version, Since.ECHOES_COMMANDS)
     assert "<local-command-stdout>Compacted </local-command-stdout>" in lines.values()
-    assert after.text == "two"
+    assert after.text == "three"
     assert "The conversation so far, in short." in str(conversation(it)[-1].body["messages"])
 
 
-async def test_an_unknown_command_is_words_for_the_model_on_the_newest_cli_only(
+async def test_an_unknown_command_is_words_for_the_model_on_newer_clis_only(
     desk: OpenDesk,
 ) -> None:
     # A19
@@ -363,9 +358,10 @@ async def test_an_unknown_command_is_words_for_the_model_on_the_newest_cli_only(
     async with asyncio.timeout(DEADLINE):
         turn = await client.ask("/no-such-command at all")
     heard = [request.last for request in conversation(it)]
-    assert len(heard) == (1 if it.version == NEWEST else 0)
+    is_passed_on = can(it.version, Since.PASSES_UNKNOWN_COMMANDS)
+    assert len(heard) == (1 if is_passed_on else 0)
     assert all("/no-such-command at all" in words for words in heard)
-    assert (turn.text == "I know no such command.") == (it.version == NEWEST)
+    assert (turn.text == "I know no such command.") == is_passed_on
 
 
 async def test_a_compaction_is_told_step_by_step(desk: OpenDesk) -> None:
@@ -374,13 +370,15 @@ async def test_a_compaction_is_told_step_by_step(desk: OpenDesk) -> None:
     client = await it.client(include_partial_messages=True)
     async with asyncio.timeout(DEADLINE):
         await (await client.say("1"))
+        await (await client.say("2"))
         await client.wait_idle()
         said = await unread(client)
         turn = await (await client.say("/compact"))
         await client.wait_idle()
         told = await unread(client)
     states = [event.status for event in said + told if isinstance(event, StatusMessage)]
-    assert states == [*([] if it.version == OLDEST else ["requesting"]), "compacting", None]
+    requests = ["requesting"] * 2 if can(it.version, Since.TELLS_OF_REQUESTS) else []
+    assert states == [*requests, "compacting", None]
     steps = (StatusMessage, InitMessage, CompactBoundaryMessage, UserMessage, ResultMessage)
     order = [type(event) for event in told if isinstance(event, steps)]
     assert order[:5] == [StatusMessage, *steps[:4]]
@@ -390,9 +388,28 @@ async def test_a_compaction_is_told_step_by_step(desk: OpenDesk) -> None:
     assert turn.text == ""
 
 
-async def test_a_background_shell_keeps_only_2_1_119_from_being_idle(desk: OpenDesk) -> None:
-    # A24: the newest calls itself idle beside it. The oldest tells of its end with the first prompt
-    # after it has noticed, which need not be the next one.
+async def test_a_conversation_of_one_turn_is_too_short_for_clis_that_keep_its_end(
+    desk: OpenDesk,
+) -> None:
+    # H7
+    it = await desk(reply("one"), reply("two"))
+    client = await it.client()
+    async with asyncio.timeout(DEADLINE):
+        await client.ask("1")
+        turn = await (await client.say("/compact"))
+        told = await unread(client)
+        assert (await client.ask("2")).text == "two"
+    is_kept = can(it.version, Since.SPARES_LAST_MESSAGE)
+    is_too_short = is_kept and not can(it.version, Since.COMPACTS_ONE_TURN)
+    assert turn.outcome == "finished"
+    assert turn.text == ("Not enough messages to compact." if is_too_short else "")
+    boundaries = [event for event in told if isinstance(event, CompactBoundaryMessage)]
+    assert len(boundaries) == (0 if is_too_short else 1)
+
+
+async def test_a_background_shell_keeps_some_clis_from_being_idle(desk: OpenDesk) -> None:
+    # A24: newer ones call themselves idle beside it. The oldest tells of its end with the first
+    # prompt after it has noticed, which need not be the next one.
     async with HeldCommand().serving() as held:
         over = [reply("over")] * 5
         it = await desk(reply(held.background_call), reply("it runs"), *over)
@@ -400,12 +417,12 @@ async def test_a_background_shell_keeps_only_2_1_119_from_being_idle(desk: OpenD
         async with asyncio.timeout(DEADLINE):
             await (await client.say("start it in the background"))
             await held.running.wait()
-            if it.version == NEWEST:
+            if can(it.version, Since.IS_IDLE_BESIDE_SHELLS):
                 await client.wait_idle()
-            before = await unread(client)
+            earlier = await unread(client)
             held.release()
             await held.ended.wait()
-            if it.version != OLDEST:
+            if can(it.version, Since.TURNS_ABOUT_TASKS):
                 await next_of(client, TaskNotificationMessage)
                 assert (await next_of(client, ResultMessage)).result == "over"
             else:
@@ -416,13 +433,12 @@ async def test_a_background_shell_keeps_only_2_1_119_from_being_idle(desk: OpenD
                     if any(isinstance(event, TaskNotificationMessage) for event in told):
                         break
                 assert sum(isinstance(event, TaskNotificationMessage) for event in told) == 1
-    states = [event.state for event in before if isinstance(event, SessionStateChangedMessage)]
-    assert ("idle" in states) == (it.version == NEWEST)
-    started = [event for event in before if isinstance(event, TaskStartedMessage)]
-    assert len(started) == (0 if it.version == OLDEST else 1)
+    states = [event.state for event in earlier if isinstance(event, SessionStateChangedMessage)]
+    assert ("idle" in states) == can(it.version, Since.IS_IDLE_BESIDE_SHELLS)
+    started = [event for event in earlier if isinstance(event, TaskStartedMessage)]
+    assert len(started) == (1 if can(it.version, Since.TURNS_ABOUT_TASKS) else 0)
 
 
-@every
 async def test_waiting_until_idle_means_the_same_on_every_version(desk: OpenDesk) -> None:
     # A24: a shell may run for ever, and does not count; the turn about its end does.
     async with HeldCommand().serving() as held:
@@ -441,8 +457,8 @@ async def test_waiting_until_idle_means_the_same_on_every_version(desk: OpenDesk
     assert client.last_turn.text == "it is over"
 
 
-@oldest
-async def test_the_oldest_cli_answers_a_prompt_that_asks_nothing(desk: OpenDesk) -> None:
+@before(Since.NOTES_PROMPTS)
+async def test_older_clis_answer_a_prompt_that_asks_nothing(desk: OpenDesk) -> None:
     # A25
     it = await desk(reply("noted"))
     client = await it.client()
@@ -451,7 +467,7 @@ async def test_the_oldest_cli_answers_a_prompt_that_asks_nothing(desk: OpenDesk)
     assert turn.text == "noted"
 
 
-@since_2_1_119
+@since(Since.NOTES_PROMPTS)
 async def test_a_prompt_that_asks_nothing_is_read_with_the_next_one(desk: OpenDesk) -> None:
     # A25
     it = await desk(reply("noted"))
@@ -465,7 +481,6 @@ async def test_a_prompt_that_asks_nothing_is_read_with_the_next_one(desk: OpenDe
     assert len(conversation(it)) == 1
 
 
-@every
 async def test_a_sub_agent_is_background_work_on_newer_clis_only(desk: OpenDesk) -> None:
     # A17: there it ends with a turn nobody asked for; on older ones it is a tool like any other.
     child = Branch(when=When(prompt_contains="count the files"), replies=(reply("seven"),))
@@ -483,7 +498,6 @@ async def test_a_sub_agent_is_background_work_on_newer_clis_only(desk: OpenDesk)
     assert client.turns.tasks == {}
 
 
-@every
 async def test_what_a_sub_agent_has_used_is_known_to_the_turn_that_waited(desk: OpenDesk) -> None:
     # A30: by the result of its call on every CLI; on newer ones also as it ends.
     child = Branch(when=When(prompt_contains="count the files"), replies=(reply("seven"),))
