@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.api.events import Gap
+from pilothouse.api.events import Event, Gap
 from pilothouse.api.items import (
     CompactionItem,
     GapItem,
@@ -132,6 +132,23 @@ def test_what_changed_since_a_cursor_leaves_out_what_did_not() -> None:
     # One that was there before comes as members, for who has it: on a page behind it, nobody does.
     (first, _) = conversation.changed_since(2)
     assert (first.item, first.set["text"]) == (None, "Once.")
+
+
+@pytest.mark.parametrize("is_settled", [True, False])
+def test_what_changed_since_a_cursor_says_what_is_gone(is_settled: bool) -> None:
+    """The line of a compaction that runs gives way to that of its boundary."""
+    conversation = Conversation()
+    running = {"type": "system", "subtype": "status", "status": "compacting", "uuid": "u1"}
+    conversation.apply(1, "cli", 1, json.dumps(running).encode())
+    if is_settled:
+        conversation.settle()
+    boundary = {"type": "system", "subtype": "compact_boundary", "uuid": "u2"}
+    told = {"trigger": "manual", "pre_tokens": 105}
+    conversation.apply(2, "cli", 2, json.dumps({**boundary, "compact_metadata": told}).encode())
+    conversation.settle()
+    gone, new = conversation.changed_since(1)
+    assert (gone.id, gone.removed, new.id) == ("u1", True, "u2")
+    assert [each.id for each in conversation.changed_since(0)] == ["u2"]
 
 
 @pytest.mark.parametrize("what", ["piece", "page", "reader of before"])
@@ -445,3 +462,22 @@ def result(seq: int, call_id: str, text: str, *, is_error: bool = False) -> Entr
     }
     message = {"role": "user", "content": [block]}
     return line(seq, {"type": "user", "message": message, "uuid": f"u{seq}"})
+
+
+def test_a_call_tells_how_many_images_its_result_has() -> None:
+    call = {"type": "tool_use", "id": "toolu_1", "name": "mcp__files__draw", "input": {}}
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": ""}}
+    result = {
+        "type": "tool_result",
+        "tool_use_id": "toolu_1",
+        "content": [{"type": "text", "text": "Drawn."}, image, image],
+    }
+    conversation = Conversation()
+    for seq, (kind, block) in enumerate([("assistant", call), ("user", result)], 1):
+        message = {"role": kind, "content": [block], "id": "msg_1", "model": "m"}
+        line = {"type": kind, "message": message, "session_id": "s", "uuid": str(seq)}
+        conversation.apply_all(
+            [Event(seq, "s", "cli", 1000, msgspec.Raw(json.dumps(line).encode()))]
+        )
+    tool = only(conversation.items, ToolItem)
+    assert (tool.result, tool.images) == ("Drawn.", 2)

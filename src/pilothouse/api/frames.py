@@ -10,6 +10,8 @@ from msgspec import Raw, Struct, field
 from .events import Event, Gap
 from .items import Patch
 from .problems import Problem
+from .questions import Question
+from .statuses import Listed
 
 __all__ = [
     "SUBPROTOCOL",
@@ -19,6 +21,7 @@ __all__ = [
     "Failed",
     "Frame",
     "Patches",
+    "Rows",
 ]
 
 SUBPROTOCOL: Final = "pilothouse"
@@ -42,6 +45,16 @@ class Patches(Struct, frozen=True, kw_only=True, tag_field="type", tag="patches"
     unfinished: list[str] | None = None
 
 
+class Rows(Struct, frozen=True, kw_only=True, tag_field="type", tag="sessions"):
+    """What changed of the list of sessions, and where to go on."""
+
+    cursor: int
+    changed: list[Listed] = field(default_factory=list[Listed])
+    questions: list[Question] = field(default_factory=list[Question])
+    removed: list[str] = field(default_factory=list[str])
+    reset: bool = False
+
+
 class Done(Struct, frozen=True, kw_only=True, tag_field="type", tag="done"):
     """What came of a request."""
 
@@ -56,4 +69,4 @@ class Failed(Struct, frozen=True, kw_only=True, tag_field="type", tag="failed"):
     id: str | int | None = None
 
 
-Frame = Events | Patches | Done | Failed
+Frame = Events | Patches | Rows | Done | Failed

@@ -38,6 +38,7 @@ __all__ = [
     "ConversationPatches",
     "FilesItem",
     "GapItem",
+    "Hit",
     "HookItem",
     "Item",
     "ItemSource",
@@ -134,6 +135,8 @@ class ToolItem(_Item, tag="tool"):
     """The entry that has all of the result."""
     cut: int = 0
     """Characters of the result that were left out."""
+    images: int = 0
+    """How many the result has; the entry has them."""
     ended_at: int | None = None
     reason: str | None = None
     """Why it was denied, where the CLI or an answer says so."""
@@ -311,11 +314,23 @@ class ItemSource(ResultData, frozen=True):
     """Those of Claude's own transcript, of what was said before the session was the engine's."""
 
 
+class Hit(ResultData, frozen=True, omit_defaults=True):
+    """An item that has the words of a search."""
+
+    id: str
+    kind: str
+    text: str
+    """A piece of it, around the first place."""
+    at: int = 0
+    agent: str | None = None
+
+
 class ConversationPage(ResultData, frozen=True):
-    """Items in order, as they are at the cursor."""
+    """Items in order, as they are at the cursor. A search has hits instead, the newest first."""
 
     items: list[Item]
     cursor: int
+    hits: list[Hit] = field(default_factory=list[Hit])
     earlier: bool = False
     """There are items before these: ask for those `before` the id of the first."""
     later: bool = False

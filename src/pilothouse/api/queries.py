@@ -10,12 +10,16 @@ from pilothouse.api.proof import NONCE_LENGTH
 
 from .questions import QuestionFilter
 from .results import CostGroup
+from .values import State
 
 __all__ = [
+    "ActivityQuery",
     "AnswerQuery",
     "ConversationQuery",
     "CostQuery",
+    "DirectoriesQuery",
     "EventsQuery",
+    "FilesQuery",
     "FollowQuery",
     "ItemQuery",
     "ListQuery",
@@ -47,7 +51,23 @@ class ListQuery(_Query, frozen=True):
 
 
 class SessionsQuery(ListQuery, frozen=True):
+    """Which sessions. All words of `search` must be in what a row shows, in any case; `archived`
+    asks for those that were put into the archive, which are left out otherwise."""
+
     live: bool = False
+    search: Annotated[str, Meta(max_length=1000)] = ""
+    state: State | None = None
+    label: Annotated[str, Meta(max_length=1000)] | None = None
+    machine: Annotated[str, Meta(max_length=1000)] | None = None
+    archived: bool = False
+
+
+class DirectoriesQuery(_Query, frozen=True):
+    path: Directory
+
+
+class FilesQuery(_Query, frozen=True):
+    query: Annotated[str, Meta(max_length=1000)] = ""
 
 
 class StatusQuery(_Query, frozen=True):
@@ -56,6 +76,9 @@ class StatusQuery(_Query, frozen=True):
 
 
 class ConversationQuery(_Query, frozen=True):
+    """Which items; with `search`, where these words stand in those before one, or in all."""
+
+    search: Annotated[str, Meta(max_length=1000)] = ""
     before: ItemId | None = None
     after: ItemId | None = None
     limit: Annotated[int, Meta(ge=1, le=1000)] = 50
@@ -91,6 +114,12 @@ class CostQuery(_Query, frozen=True):
     since: Millis | None = None
     limit: Annotated[int, Meta(ge=1, le=10_000)] = 1000
     before: Annotated[str, Meta(min_length=1, max_length=4096)] | None = None
+
+
+class ActivityQuery(_Query, frozen=True):
+    """What happened since a moment; ten years back at most."""
+
+    since: Millis = 0
 
 
 class EventsQuery(_Query, frozen=True):

@@ -19,6 +19,7 @@
     turn.ended          TurnEnded
     rules.kept          RulesKept
     lines.lost          LinesLost
+    session.archived    SessionArchived
 
 Everything the engine knows about a session follows from these alone.
 """
@@ -59,6 +60,7 @@ __all__ = [
     "QuestionOpened",
     "Record",
     "RulesKept",
+    "SessionArchived",
     "SessionLinked",
     "SessionStarted",
     "SessionStopped",
@@ -107,6 +109,12 @@ class SessionLinked(Record, frozen=True, tag="session.linked"):
     """Another session goes on with what this one planned."""
 
     successor: str
+
+
+class SessionArchived(Record, frozen=True, tag="session.archived"):
+    """A person has put it into the archive, or taken it out."""
+
+    archived: bool = True
 
 
 class OptionsChanged(Record, frozen=True, tag="options.changed"):
@@ -253,6 +261,7 @@ AnyRecord = (
     | TurnEnded
     | RulesKept
     | LinesLost
+    | SessionArchived
 )
 
 _RECORDS: Final[dict[str, type[Record]]] = {

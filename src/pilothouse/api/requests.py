@@ -240,6 +240,20 @@ class Withdraw(Members, frozen=True):
     because: Annotated[str, Meta(min_length=1, max_length=1000)]
 
 
+class Archive(Members, frozen=True):
+    """Whether a session is to be in the archive."""
+
+    archived: bool = True
+
+
+class PolicyText(Members, frozen=True):
+    """A policy file's text, to be written."""
+
+    text: str
+    replaces: str | None = None
+    """The text that it was made from. If the file has another one by now, nothing is written."""
+
+
 class DryRunText(Members, frozen=True):
     """A policy file's text, to be tried on past questions."""
 

@@ -12,6 +12,8 @@ from .statuses import Tokens
 from .values import ResultData, State
 
 __all__ = [
+    "Activity",
+    "ActivityDay",
     "AllStopped",
     "Cancelled",
     "CostGroup",
@@ -19,6 +21,7 @@ __all__ = [
     "CostReport",
     "DialInOpened",
     "DialInWaiting",
+    "Doing",
     "DryRun",
     "DryRunLine",
     "Health",
@@ -26,11 +29,14 @@ __all__ = [
     "ModeSet",
     "PolicyReport",
     "Rewound",
+    "RuleUse",
     "Runner",
     "RunnerAdded",
     "Said",
     "Started",
     "Stopped",
+    "Stretch",
+    "Timeline",
 ]
 
 
@@ -91,6 +97,12 @@ class Stopped(ResultData, frozen=True):
     session_id: str
     state: State
     was_live: bool
+
+
+class Paths(ResultData, frozen=True):
+    """What fits what was typed of a path, best first."""
+
+    paths: list[str]
 
 
 class AllStopped(ResultData, frozen=True):
@@ -191,6 +203,76 @@ class CostReport(ResultData, frozen=True):
     day_cap_usd: float | None = None
     older: int = 0
     """How many lines there are before the first of these."""
+
+
+class ActivityDay(ResultData, frozen=True):
+    """What happened on one day; the server's clock says when it begins."""
+
+    day: str
+    """The date, as 2026-01-31."""
+    sessions: int = 0
+    """Those that were started, in terminals too."""
+    turns: int = 0
+    """Those that ended."""
+    waited_ms: int = 0
+    """How long sessions waited for people."""
+    worked_ms: int = 0
+    """How long turns took, without the time in which they waited for people."""
+
+
+class RuleUse(ResultData, frozen=True):
+    """How often a rule of the policy decided."""
+
+    rule: str
+    answered: int
+    """Questions that it answered."""
+    asked: int
+    """Questions that it wanted a person to see."""
+    last: int
+    """When it last did."""
+
+
+class Activity(ResultData, frozen=True):
+    """What sessions did and people had to do, added up."""
+
+    days: list[ActivityDay]
+    """Those on which something happened."""
+    rules: list[RuleUse] = field(default_factory=list[RuleUse])
+    """Those that decided last come first; at most 1,000."""
+    asked: int = 0
+    """Questions that people were asked."""
+    answered_by_rules: int = 0
+    without_rule: int = 0
+    """Questions that no rule was for."""
+    median_wait_ms: int | None = None
+    """Half of the answers of people took no longer; None where nobody has answered."""
+
+
+Doing = Literal["model", "tool", "person", "idle"]
+
+
+class Stretch(ResultData, frozen=True, omit_defaults=True):
+    """Some of a session's time."""
+
+    doing: Doing
+    start: int
+    end: int
+    name: str = ""
+    """The tool, or what was asked."""
+    count: int = 1
+    """How many stretches it stands for, where there were too many; it is what they mostly were."""
+
+
+class Timeline(ResultData, frozen=True):
+    """What all of a session's time went into. Without holes, and at most 2,001 stretches."""
+
+    spans: list[Stretch]
+    at: int
+    """The moment up to which it goes, by the server's clock."""
+    totals: dict[str, int] = field(default_factory=dict[str, int])
+    """Milliseconds of each, of every stretch as it was."""
+    is_going_on: bool = False
+    """The last stretch has no end yet."""
 
 
 class Health(ResultData, frozen=True):

@@ -18,6 +18,7 @@ __all__ = [
     "Queued",
     "RateLimit",
     "Retry",
+    "SessionChanges",
     "SignIn",
     "Status",
     "Subagent",
@@ -120,6 +121,7 @@ class Queued(ResultData, frozen=True):
     said_at: int
     sent: bool
     """False: no CLI has it; the next start of one sends it first."""
+    priority: str | None = None
 
 
 class Status(ResultData, frozen=True):
@@ -142,6 +144,8 @@ class Status(ResultData, frozen=True):
     title: str | None = None
     model: str | None = None
     mode: str | None = None
+    max_thinking_tokens: int | None = None
+    """None: as the CLI decides."""
     pid: int | None = None
     cli_version: str | None = None
     simulated: bool = False
@@ -208,13 +212,33 @@ class Listed(ResultData, frozen=True):
     label: str | None = None
     questions: int = 0
     cost_usd: float | None = None
+    tokens: Tokens | None = None
+    model: str | None = None
+    mode: str | None = None
+    context_percent: int | None = None
+    """How full its context is."""
+    since: int | None = None
+    """When it came into its present state."""
+    waiting_on: Waiting | None = None
+    last_line: str | None = None
+    """What runs now, or else the last line that the model wrote; 200 characters of it."""
+    reason: str | None = None
+    """Why it is in `error` or was interrupted, and that a question has expired since the last
+    message."""
     interactive: bool = False
     foreign: bool = False
     """Its CLI is not the engine's, and asks here."""
     simulated: bool = False
     resumable: bool = True
     """False: it keeps no transcript, so it ends for good with its CLI."""
+    archived: bool = False
     source: Literal["engine", "transcript"] = "engine"
+
+    @property
+    def search_text(self) -> str:
+        """What a search looks through, in one case."""
+        shown = (self.title, self.cwd, self.label, self.machine, self.last_line, self.model)
+        return "\n".join([*filter(None, shown), self.session_id]).casefold()
 
 
 class Listing(ResultData, frozen=True):
@@ -222,3 +246,20 @@ class Listing(ResultData, frozen=True):
     unreadable: list[str] = field(default_factory=list[str])
     """Files that could not be read, each with the reason."""
     total: int = 0
+    cursor: int = 0
+    """The journal as far as this list knows it: `follow_sessions(after=cursor)` goes on from
+    here."""
+
+
+class SessionChanges(ResultData, frozen=True):
+    """What changed of the list of sessions, and where to go on."""
+
+    cursor: int
+    changed: list[Listed] = field(default_factory=list[Listed])
+    """Whole rows, as they are now: new ones among them."""
+    questions: list[Question] = field(default_factory=list[Question])
+    """Those that were asked or settled since, as they are now."""
+    removed: list[str] = field(default_factory=list[str])
+    """The ids of sessions that are no longer in the list."""
+    reset: bool = False
+    """Too much has changed, or is gone: list the sessions again. The cursor is where to go on."""

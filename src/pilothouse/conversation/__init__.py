@@ -2,7 +2,9 @@
 
     fold         Conversation: events in, items and patches out
     tool_views   how the call of a tool is best shown
+    timeline     what the time of its items went into
     patches      changes joined for slow readers
+    search       where words stand in an item
     transcripts  Claude's own files, read as events of the same kind
 
 The kinds of items are in `api.items`. Pure: no clock, no file, no process. The same events always

@@ -19,7 +19,6 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import compress
 from typing import Any, ClassVar, Final, Self
 
 from msgspec.structs import replace
@@ -161,13 +160,8 @@ class Conversation:
 
     def apply_all(self, events: Sequence[Event]) -> None:
         """Take in entries as they were read."""
-        bodies = [bytes(event.body) for event in events]
-        is_line = [event.kind in LINES for event in events]
-        lines = list(compress(bodies, is_line))
-        # Together they are read in half the time. Where one is odd, each is read by itself.
-        messages = iter(decode_lines(lines) or [None] * len(lines))
-        for event, body, reads in zip(events, bodies, is_line, strict=True):
-            message = next(messages) if reads else None
+        for event, message in zip(events, _messages(events), strict=True):
+            body = bytes(event.body) if message is None else b""
             self.apply(event.seq, event.kind, event.at, body, message)
 
     def apply(
@@ -470,6 +464,17 @@ class Conversation:
         SessionStopped: _stopped,
         TurnEnded: _turn_ended,
     }
+
+
+def _messages(events: Sequence[Event]) -> Sequence[Message | None]:
+    """What the entries say that are lines; None for any other, and where one line is odd."""
+    lines = [bytes(event.body) for event in events if event.kind in LINES]
+    # Together they are read faster than one by one.
+    messages = decode_lines(lines)
+    if messages is None or len(lines) == len(events):
+        return messages or [None] * len(events)
+    rest = iter(messages)
+    return [next(rest) if event.kind in LINES else None for event in events]
 
 
 def _words(content: Content) -> tuple[str, int]:

@@ -31,7 +31,7 @@ from pilothouse.protocol import (
 )
 
 from .bounds import count
-from .store import ItemStore
+from .store import STREAMED, ItemStore
 from .tool_calls import ToolCalls
 
 __all__ = ["Speech"]
@@ -82,10 +82,13 @@ class Speech:
             if writing is None:
                 # The entries before are not known: what has come of the message since is shown.
                 writing = self._begin(agent, message.uuid or f"message/{seq}", None)
+            # Nearly all pieces are of these two kinds.
+            delta = event.delta
             item = writing.blocks.get(event.index)
-            if item is not None and type(event.delta) is TextDelta:
-                # Nearly all pieces are such.
-                self._store.append(item, event.delta.text)
+            if item is not None and type(delta) is TextDelta:
+                self._store.append(item, delta.text)
+            elif type(delta) is InputJsonDelta:
+                self._tools.write(writing.calls.get(event.index, ""), len(delta.partial_json))
             else:
                 self._delta(writing, event, agent, seq, at)
         elif type(event) is MessageStart:
@@ -106,9 +109,6 @@ class Speech:
             kind, words = "text", delta.text
         elif type(delta) is ThinkingDelta:
             kind, words = "thinking", delta.thinking
-        elif type(delta) is InputJsonDelta:
-            self._tools.write(writing.calls.get(event.index, ""), len(delta.partial_json))
-            return
         else:
             return
         if not words:
@@ -203,7 +203,7 @@ class Speech:
         writing.started[kind] = max(writing.started[kind], writing.finished[kind])
         item = self._store.get(item_id)
         state = "aborted" if message.aborted else "done"
-        if not isinstance(item, TextItem | ThinkingItem):
+        if not isinstance(item, STREAMED):
             agent, model = message.parent_tool_use_id, message.message.model
             return self._new(
                 kind, item_id, agent, seq, at, model, text=text, state=state, **members

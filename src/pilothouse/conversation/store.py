@@ -5,7 +5,9 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, TypeVar
+
+from msgspec import Struct
 
 from pilothouse.api.items import Item, Patch, TextItem, ThinkingItem, ToolItem
 
@@ -13,12 +15,14 @@ __all__ = ["ItemStore"]
 
 Kind = TypeVar("Kind", bound=Item)
 Streamed = TextItem | ThinkingItem
+STREAMED: Final = (TextItem, ThinkingItem)
+"""What comes in pieces."""
 
 NEAR_THE_END: Final = 1000
 """What is being written is among the last items, however many subagents write."""
 
 
-class _Dates(NamedTuple):
+class _Dates(Struct, frozen=True, gc=False):
     added: int
     changed: int
 
@@ -32,11 +36,13 @@ class ItemStore:
         """Ids as they were added; None where one was removed."""
         self._places: dict[str, int] = {}
         self._dates: dict[str, _Dates] = {}
-        """At which entry an item was new, and up to which cursor it was last other; what changed
-        last stands last."""
+        """At which entry an item was new, and up to which cursor it was last other or was removed;
+        what changed last stands last."""
         self._new: set[str] = set()
         self._changed: dict[str, set[str]] = {}
         self._removed: set[str] = set()
+        self._gone: dict[str, int] = {}
+        """Items that were removed since the last patches, sent or not, and where they began."""
         self._pieces: dict[str, list[str]] = {}
         """Text that has come since the item was last looked at."""
         self._appended: dict[str, list[str]] = {}
@@ -105,8 +111,9 @@ class ItemStore:
 
     def mark(self, item: Item, name: str) -> None:
         """Note that a member of an item was changed."""
-        if item.id not in self._new:
-            self._changed.setdefault(item.id, set()).add(name)
+        item_id = item.id
+        if item_id not in self._new:
+            self._changed.setdefault(item_id, set()).add(name)
 
     def append(self, item: Streamed, text: str) -> None:
         """Add to the text of an item. What has come is joined when somebody looks."""
@@ -127,8 +134,10 @@ class ItemStore:
 
     def remove(self, item_id: str) -> None:
         """Take an item out."""
-        if self._items.pop(item_id, None) is None:
+        item = self._items.pop(item_id, None)
+        if item is None:
             return
+        self._gone[item_id] = item.seq
         self._order[self._places.pop(item_id)] = None
         self._forget(item_id)
         if item_id not in self._new:
@@ -149,6 +158,11 @@ class ItemStore:
             if item is not None:
                 added = item.seq if known is None or item_id in self._removed else known.added
                 self._dates[item_id] = _Dates(added, cursor)
+        for item_id, began in self._gone.items():
+            if item_id not in self._items:
+                # A reader of another fold may have it, although nobody of this one was sent it.
+                self._dates[item_id] = _Dates(began, cursor)
+        self._gone.clear()
         self._new.clear()
         self._changed.clear()
         self._appended.clear()
@@ -157,15 +171,21 @@ class ItemStore:
     def changed_since(self, cursor: int) -> list[Patch]:
         """Whole items for a reader of whom only the cursor is known: those that are others since.
 
-        One that was there at the cursor comes as its members, for who has it; any other as new.
+        One that was there at the cursor comes as its members, for who has it, or as removed; any
+        other as new.
         """
         changed: list[str] = []
         for item_id in reversed(self._dates):
             if self._dates[item_id].changed <= cursor:
                 break
             changed.append(item_id)
-        changed.sort(key=self._places.__getitem__)
-        return [self._whole(item_id, cursor) for item_id in changed]
+        there = sorted(self._places.keys() & changed, key=self._places.__getitem__)
+        gone = [
+            Patch(id=item_id, removed=True)
+            for item_id in changed
+            if item_id not in self._places and self._dates[item_id].added <= cursor
+        ]
+        return gone + [self._whole(item_id, cursor) for item_id in there]
 
     def unfinished(self) -> list[str]:
         """The ids of what is still being written."""
@@ -204,7 +224,7 @@ class ItemStore:
 
     def _join_text(self, item: Item) -> None:
         pieces = self._pieces.pop(item.id, None)
-        if pieces is not None and isinstance(item, TextItem | ThinkingItem):
+        if pieces is not None and isinstance(item, STREAMED):
             item.text += "".join(pieces)
 
 

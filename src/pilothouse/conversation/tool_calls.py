@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self, cast
 
 from msgspec.structs import replace
 
@@ -153,6 +153,7 @@ class ToolCalls:
             result=shown,
             result_seq=seq,
             cut=cut,
+            images=_images(getattr(block, "content", None)),
             ended_at=at or None,
             view=view_of_result(item.tool, item.input, told, text, is_error=is_error),
             written=0,
@@ -275,6 +276,12 @@ class ToolCalls:
         TaskUpdatedMessage: _task_updated,
         ToolProgressMessage: _progress,
     }
+
+
+def _images(content: Any) -> int:
+    """How many images a result has that the model is shown."""
+    blocks = cast("list[Any]", content) if isinstance(content, list) else []
+    return sum(members(each).get("type") == "image" for each in blocks)
 
 
 def _agent_of(item: ToolItem) -> TaskRun:

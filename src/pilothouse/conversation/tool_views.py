@@ -95,8 +95,8 @@ def _command(given: Json, outcome: Outcome) -> ToolView:
 
 def _exit_code(outcome: Outcome) -> int | None:
     """The code; None before the end, and for what was not allowed, timed out or was stopped."""
-    if outcome.has_ended and not outcome.is_error:
-        return 0
+    if not outcome.is_error:
+        return 0 if outcome.has_ended else None
     found = _EXIT_CODE.search(outcome.text[:200])
     return None if found is None else int(found[1])
 

@@ -14,10 +14,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
-import msgspec
-
 from pilothouse.protocol import Message, NotAMessage, decode
-from pilothouse.protocol.wire import encode_json
+from pilothouse.protocol.wire import encode_json, parse
 
 from .bounds import members, milliseconds, text_of
 from .fold import Conversation
@@ -89,10 +87,7 @@ def fold_transcript(
 
 def _read(lines: Iterable[bytes]) -> Iterator[_Line]:
     for number, line in enumerate(lines, 1):
-        try:
-            told = members(msgspec.json.decode(line))
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            continue
+        told = members(parse(line))
         if told.get("type") in SPOKEN and told.get("uuid"):
             yield _Line(number, told)
 
@@ -100,15 +95,33 @@ def _read(lines: Iterable[bytes]) -> Iterator[_Line]:
 def _chosen(tree: list[_Line]) -> list[_Line]:
     """The lines of the branch that the newest line ends."""
     known = {line.uuid: line for line in tree}
+    before = _before(tree)
     kept: set[str] = set()
     at = tree[-1] if tree else None
     while at is not None and at.uuid not in kept:
         kept.add(at.uuid)
-        at = known.get(at.parent)
+        at = known.get(before[at.uuid])
     replies = {_reply(known[uuid]) for uuid in kept} - {""}
     kept |= {line.uuid for line in tree if _reply(line) in replies}
     chosen = [line for line in tree if line.uuid in kept or _is_result_of(line, kept)]
     return list(_once(chosen))
+
+
+def _before(tree: list[_Line]) -> dict[str, str]:
+    """The line before each line.
+
+    A compaction may keep the last messages as they are. What follows then names the last of these,
+    and the summary is aside: it belongs between them.
+    """
+    before: dict[str, str] = {}
+    summaries: dict[str, str] = {}
+    for line in tree:
+        before[line.uuid] = summaries.get(line.parent, line.parent)
+        compacted = members(line.told.get("compactMetadata"))
+        preserved = members(compacted.get("preservedSegment"))
+        if last := text_of(preserved.get("tailUuid")):
+            summaries[last] = text_of(preserved.get("anchorUuid"))
+    return before
 
 
 def _once(lines: list[_Line]) -> Iterator[_Line]:
