@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pilothouse.folders import make_private
+from pilothouse.folders import make_private, replace_private
 
 
 @pytest.fixture(params=[0o000, 0o022, 0o077, 0o300])
@@ -41,3 +41,15 @@ def test_what_is_no_folder_is_an_error(tmp_path: Path) -> None:
     for path in ("file", "file/below", "nowhere"):
         with pytest.raises(OSError, match=path.split("/")[0]):
             make_private(tmp_path / path)
+
+
+@pytest.mark.usefixtures("umask")
+def test_a_file_is_replaced_whole_and_is_for_its_user_alone(tmp_path: Path) -> None:
+    file = tmp_path / "a/names.json"
+    (tmp_path / "a").mkdir(0o700)
+    (tmp_path / "a").chmod(0o700)
+    file.with_name("names.json.part").write_bytes(b"what a killed writer left")
+    for content in (b"first", b"second"):
+        replace_private(file, content)
+        assert (file.read_bytes(), mode(file) & 0o177) == (content, 0)
+    assert [each.name for each in file.parent.iterdir()] == ["names.json"]

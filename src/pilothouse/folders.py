@@ -1,13 +1,14 @@
-"""Folders for their user alone, whatever the umask is."""
+"""Folders and files for their user alone, whatever the umask is."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-__all__ = ["make_private"]
+__all__ = ["make_private", "replace_private"]
 
 PRIVATE: Final = 0o700
 
@@ -29,3 +30,16 @@ def make_private(folder: Path) -> Path:
     # The umask may have taken from its owner, too.
     folder.chmod(PRIVATE)
     return folder
+
+
+def replace_private(file: Path, content: bytes) -> None:
+    """Write it, complete and on disk or not at all; its folder is made if it is not there."""
+    make_private(file.parent)
+    part = file.with_name(f"{file.name}.part")
+    part.unlink(missing_ok=True)
+    descriptor = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as out:
+        out.write(content)
+        out.flush()
+        os.fsync(out.fileno())
+    part.replace(file)

@@ -19,7 +19,7 @@ from pilothouse.api.requests import Members, Say
 from pilothouse.remote import RemoteEngine
 
 VERBS = {name: each for name, each in vars(Engine).items() if not name.startswith("_")}
-NO_OPERATIONS = {"watch", "follow", "aclose"}
+NO_OPERATIONS = {"watch", "follow", "follow_sessions", "cassette", "aclose"}
 """Streams, and the end of the engine itself."""
 
 each_operation = pytest.mark.parametrize("operation", OPERATIONS, ids=lambda each: each.name)

@@ -95,3 +95,34 @@ async def test_what_cannot_be_read_is_an_error(house: OpenEngine) -> None:
         await it.engine.conversation(session_id, before="a", after="b")
     with pytest.raises(UsageError, match="no item"):
         await it.engine.conversation(session_id, before="none-of-these")
+    with pytest.raises(UsageError, match="no item"):
+        await it.engine.conversation(session_id, search="One", before="none-of-these")
+    with pytest.raises(UsageError, match="goes back"):
+        await it.engine.conversation(session_id, search="One", after="a")
+
+
+async def test_a_search_gives_pieces_of_text_newest_first_and_goes_on_before_the_last(
+    house: OpenEngine,
+) -> None:
+    look = tool("Bash", command="echo The HARBOUR", description="Look")
+    it = await house(
+        reply("To the harbour. " + "Far " * 100, look), "I saw the Harbour.", "Of the sea."
+    )
+    session_id = await it.start()
+    await it.until(session_id, "done")
+    await it.engine.say(session_id, Say(content="What of the sea?"))
+    await it.until(session_id, "done")
+    page = await it.engine.conversation(session_id, search="the harbour", limit=2)
+    assert page.items == []
+    assert [hit.kind for hit in page.hits] == ["text", "tool"]
+    assert page.hits[0].text == "I saw the Harbour."
+    assert page.hits[1].text == "echo The HARBOUR"
+    assert page.earlier
+    rest = await it.engine.conversation(session_id, search="the harbour", before=page.hits[1].id)
+    (first,) = rest.hits
+    assert first.text.startswith("To the harbour. Far")
+    assert first.text.endswith("…")
+    assert len(first.text) < 150
+    assert not rest.earlier
+    none = await it.engine.conversation(session_id, search="the .arbour")
+    assert (none.hits, none.earlier) == ([], False)

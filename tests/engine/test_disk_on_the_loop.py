@@ -45,7 +45,6 @@ ALLOWED = {
     "client/locate.py:is_program": START,
     "doors/local.py:LocalRelays.is_starting": RELAY,
     "doors/local.py:LocalRelays.is_starting.<locals>.<genexpr>": RELAY,
-    "doors/roster.py:_write": "the names of runners, written where an operator changes them",
     "engine/policy/policy.py:PolicyFile.is_absent": (
         "one look at a path; where there are no rules, a thread would cost more than the ask"
     ),
@@ -54,6 +53,7 @@ ALLOWED = {
     "engine/writers.py:_remove": LOCK,
     "engine/writers.py:_remove_unheld": LOCK,
     "folders.py:make_private": START,
+    "folders.py:replace_private": "the names of runners, written where an operator changes them",
     "relay/registry.py:alive": RELAY,
     "relay/registry.py:started_at": RELAY,
     "transport/guard_client.py:_start_guard": START,
@@ -166,7 +166,9 @@ async def use_everything(it: EngineHarness) -> set[str]:
     await verb("compact")(second)
     for each in ("mcp_status", "context_usage", "commands", "models", "greeting", "conversation"):
         await verb(each)(second)
+    await verb("timeline")(second)
     page = await engine.conversation(second)
+    await engine.conversation(second, search="made")
     await verb("item_source")(second, page.items[0].id)
     await verb("wait")(second, seconds=0)
     async with aclosing(engine.follow(second, 0)) as changes:
@@ -195,12 +197,18 @@ async def use_everything(it: EngineHarness) -> set[str]:
     await verb("status")(name, output_lines=3)
     await verb("list")(cwd=str(it.cwd))
     await verb("list")()
+    await verb("list")(search="again", archived=True)
+    await verb("archive")(second, archived=False)
+    await verb("directories")(str(it.cwd))
+    await verb("files")(second, query="made")
     await verb("read")(0)
     async with aclosing(engine.watch(0)) as batches:
         await anext(batches)
     await verb("policy")()
     await verb("policy_dry_run")("")
+    await verb("save_policy")("")
     await verb("cost")()
+    await verb("activity")()
     await verb("settings")()
     await verb("health")()
     await verb("dial_in")(DialIn(cwd=str(it.cwd)))

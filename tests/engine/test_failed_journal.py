@@ -22,7 +22,9 @@ pytestmark = pytest.mark.simulated
 TOUCH = reply(tool("Bash", command="touch made", description="Do it"))
 
 NEEDS_NO_JOURNAL = {
+    "directories": 200,
     "policy": 200,
+    "save_policy": 200,
     "settings": 200,
     "dial_ins": 200,
     "runners": 200,
@@ -56,6 +58,7 @@ BODIES: dict[str, Any] = {
     },
     "withdraw": {"because": "it has gone"},
     "policy_dry_run": {"text": ""},
+    "save_policy": {"text": ""},
     "dial_in": {"cwd": "/"},
     "add_runner": {"name": "attic"},
 }
@@ -98,6 +101,7 @@ async def every_verb_is_refused(it: EngineHarness) -> None:
         for each in OPERATIONS
     }
     paths["item_source"] += "?item=any"
+    paths["directories"] += "?path=/"
     told: dict[str, int] = {}
     async with calling(make_app(it.engine)) as http:
         for each in OPERATIONS:

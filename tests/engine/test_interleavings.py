@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.support.engine.played import quick_folder, staged
 from tests.support.engine.steps import PLAYS, SETTLED, Play
+from tests.support.parts import in_parts
 
 
 async def play(steps: list[tuple[str, int, int]], *, modern: bool, folder: Path) -> None:
@@ -30,9 +31,10 @@ async def play(steps: list[tuple[str, int, int]], *, modern: bool, folder: Path)
         await happens.decide_all()
 
 
-@given(PLAYS, st.booleans())
+@in_parts
+@given(steps=PLAYS, modern=st.booleans())
 def test_no_order_of_events_answers_deaths_and_restarts_loses_or_doubles_anything(
-    steps: list[tuple[str, int, int]], modern: bool
+    part: int, steps: list[tuple[str, int, int]], modern: bool
 ) -> None:
     with quick_folder() as folder:
         asyncio.run(play(steps, modern=modern, folder=folder))

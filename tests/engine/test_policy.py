@@ -9,7 +9,7 @@ import pytest
 
 from pilothouse.api.answers import Allow
 from pilothouse.engine.policy import Rule, policy, rule_file
-from pilothouse.errors import PolicyError
+from pilothouse.errors import NotNow, PolicyError
 from pilothouse_sim.scenario import reply, tool
 from tests.support.engine.harness import OpenEngine
 
@@ -112,6 +112,37 @@ async def test_changed_rules_hold_at_once_and_bad_ones_leave_the_last_good(
     await it.when(session_id, lambda status: status.turns == 3)
     asked = await it.engine.questions(session_id=session_id, state="any")
     assert [each.rule for each in asked] == ["no touching", "touching", "touching"]
+
+
+@pytest.mark.simulated
+async def test_rules_are_saved_and_in_force_at_once(house: OpenEngine, rules: Rules) -> None:
+    rules.write("")
+    it = await house(TOUCH, "Made.", policy_file=str(rules))
+    report = await it.engine.save_policy(ALLOW, replaces="")
+    assert (report.rules, report.text, report.error) == (1, ALLOW, None)
+    await it.done()
+    assert (it.cwd / "made").exists()
+    with pytest.raises(NotNow, match="changed meanwhile"):
+        await it.engine.save_policy(DENY, replaces="")
+    with pytest.raises(PolicyError):
+        await it.engine.save_policy("[[rule]]\n", replaces=ALLOW)
+    assert rules.path.read_text() == ALLOW
+    assert rules.path.stat().st_mode & 0o777 == 0o600
+    assert (await it.engine.save_policy("")).rules == 0
+
+
+@pytest.mark.simulated
+async def test_rules_that_are_kept_elsewhere_are_saved_there(
+    house: OpenEngine, rules: Rules, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept.toml"
+    kept.write_text(DENY)
+    kept.chmod(0o600)
+    rules.path.symlink_to(kept)
+    it = await house(policy_file=str(rules))
+    await it.engine.save_policy(ALLOW, replaces=DENY)
+    assert rules.path.is_symlink()
+    assert kept.read_text() == ALLOW
 
 
 @pytest.mark.simulated

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pilothouse.api.answers import Allow, Deny, Skip
-from pilothouse.errors import AnswerRefused, QuestionSettled, UnknownQuestion
+from pilothouse.errors import AnswerRefused, QuestionSettled, UnknownQuestion, UsageError
 from pilothouse_sim.scenario import ToolCall, reply, tool
 from tests.support.engine.harness import OpenEngine
 from tests.support.versions import NEWEST
@@ -235,3 +235,13 @@ async def test_without_a_timeout_a_question_says_that_it_never_expires(house: Op
     question = await it.answer(session_id, Allow())
     assert question.expires_at is None
     await it.until(session_id, "done")
+
+
+@pytest.mark.simulated
+async def test_nobody_answers_in_the_name_of_the_rules(house: OpenEngine) -> None:
+    it = await house(TOUCH, "Made.")
+    session_id = await it.start()
+    question = await it.asked(session_id)
+    with pytest.raises(UsageError, match="the name of the rules"):
+        await it.engine.answer(question.id, Allow(), by="policy")
+    assert (await it.engine.question(question.id)).state == "open"

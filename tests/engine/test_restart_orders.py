@@ -28,6 +28,7 @@ from tests.support.engine.played_relays import PlayedRelay
 from tests.support.engine.relayed_stage import RelayedStage, relayed
 from tests.support.engine.steps import OFTEN as OFTEN_BEFORE
 from tests.support.engine.steps import Play, Steps, way_of
+from tests.support.parts import in_parts
 from tests.support.waiting import DEADLINE
 
 
@@ -223,9 +224,10 @@ async def play(steps: list[tuple[str, int, int]], *, modern: bool, folder: Path)
         await happens.finish()
 
 
-@given(PLAYS, st.booleans())
+@in_parts
+@given(steps=PLAYS, modern=st.booleans())
 def test_no_order_of_kills_cuts_answers_and_restarts_loses_or_doubles_anything(
-    steps: list[tuple[str, int, int]], modern: bool
+    part: int, steps: list[tuple[str, int, int]], modern: bool
 ) -> None:
     with quick_folder() as folder:
         asyncio.run(play(steps, modern=modern, folder=folder))

@@ -205,8 +205,9 @@ async def test_a_decision_that_two_wait_to_give_is_made_once(stage: EngineStage)
     await turns_of_the_loop(5)
     leaving.end.release()
     told = await settled(stage, yes, no)
-    assert told[0].resumed
-    assert isinstance(told[1], QuestionSettled)
+    # Which of the two is first, the threads that look at directories decide.
+    [won] = [each for each in told if not isinstance(each, QuestionSettled)]
+    assert won.resumed
     assert len(alive(stage, session_id).heard) == 1
 
 

@@ -126,10 +126,10 @@ async def test_a_journal_of_the_version_before_is_brought_up(tmp_path: Path) -> 
 
 async def test_no_sum_of_what_clis_have_counted_is_too_large(tmp_path: Path) -> None:
     journal = await SqliteJournal.open(tmp_path / "j.db")
-    row = (1, 1, "p", 1, "2026-01-31", 1.7e308, *[2**63 - 1] * 4)
+    row = (1, 1, "p", 1, "2026-01-31", 1.7e308, *[2**63 - 1] * 4, 1)
     # As an earlier version has kept it.
-    alter(tmp_path / "j.db", f"INSERT INTO costs VALUES ({','.join('?' * 10)})", row, row)
-    (line,) = await journal.costs("project")
+    alter(tmp_path / "j.db", f"INSERT INTO costs VALUES ({','.join('?' * 11)})", row, row)
+    (line,) = await journal.sums.costs("project")
     assert (line.usd, line.turns, line.tokens.input) == (2e9, 2, 2**53 - 1)
     assert journal.failed is None
     await journal.aclose()
@@ -141,7 +141,7 @@ async def test_no_cost_and_no_project_stops_the_journal(journal: SqliteJournal) 
         session_id="one", project="/\udcff", at=0, day="2026-01-31", usd=float("inf"), tokens=tokens
     )
     await journal.post(drafts(1), Changes(costs=[cost])).committed
-    (line,) = await journal.costs("project")
+    (line,) = await journal.sums.costs("project")
     assert (line.group, line.usd) == ("/\ufffd", 0.0)
 
 

@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pilothouse.api.statuses import Tokens
+from pilothouse.api.codec import encode_strictly
 from pilothouse.errors import JournalError
 from pilothouse.journal import database, schema, writer
 from pilothouse.journal.contract import (
     Changes,
-    CostRow,
     KeyRow,
     ReceivedRow,
     RunRow,
@@ -309,25 +308,26 @@ async def test_a_backup_has_the_runs(either: SqliteJournal, tmp_path: Path) -> N
 
 def make_version_1(path: Path) -> None:
     """A file as the first version left it, with something in every table."""
-    tokens = Tokens(input=1, output=2, cache_read=3, cache_write=4)
-    rows = Changes(
-        questions=[question("q")],
-        costs=[
-            CostRow(session_id="one", project="/p", at=1, day="2026-01-01", usd=2.0, tokens=tokens)
-        ],
-        keys=[KeyRow(key="k", digest=b"d", result=b"r")],
-        snapshots=[Snapshot(session_id="one", upto=2, body=b"view")],
-    )
-    # The writer of that version, which knew of no runs.
+    # The writer of that version, which knew of fewer tables and columns.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:1])
         patch.setattr(database, "write_runs", lambda *_: None)
-        asyncio.run(_fill(path, rows))
+        asyncio.run(_fill(path))
+    rows = {
+        "questions": (1, "q", 1, "open", 1, encode_strictly(question("q"))),
+        "costs": (3, 1, "/p", 1, "2026-01-01", 2.0, 1, 2, 3, 4),
+        "keys": ("k", b"d", b"r", 1),
+        "snapshots": (1, 2, b"view"),
+    }
+    with closing(sqlite3.connect(path)) as db, db:
+        for table, values in rows.items():
+            places = ", ".join("?" * len(values))
+            db.execute(f"INSERT INTO {table} VALUES ({places})", values)
 
 
-async def _fill(path: Path, rows: Changes) -> None:
+async def _fill(path: Path) -> None:
     journal = await SqliteJournal.open(path)
-    await journal.post(drafts(3), rows).committed
+    await journal.post(drafts(3)).committed
     await keep(journal, drafts(2, kind="partial"))
     await journal.prune_partials("one", 1, 9)
     await journal.aclose()
@@ -346,7 +346,7 @@ async def test_a_file_of_the_first_version_keeps_everything_and_takes_runs(path:
     batch = await journal.read(0)
     assert (seqs(batch), [gap.count for gap in batch.gaps], journal.last) == ([1, 2, 3], [2], 5)
     assert await journal.questions() == [question("q")]
-    assert [(line.group, line.usd) for line in await journal.costs("turn")] == [("one/3", 2.0)]
+    assert [(line.group, line.usd) for line in await journal.sums.costs("turn")] == [("one/3", 2.0)]
     assert await journal.key("k") == KeyRow(key="k", digest=b"d", result=b"r")
     assert await journal.sessions() == ["one"]
     assert await journal.snapshot("one") == Snapshot(session_id="one", upto=2, body=b"view")

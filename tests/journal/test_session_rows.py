@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
-from pilothouse.journal import database, stored
-from pilothouse.journal.contract import Changes, SessionRow, Snapshot
+import pytest
+from msgspec.structs import replace
+
+from pilothouse.journal import database, schema, stored
+from pilothouse.journal.contract import Changes, SessionFilter, SessionRow, Snapshot
 from pilothouse.journal.sqlite import SqliteJournal
-from tests.support.journal.drafts import drafts, keep, seqs
+from tests.support.journal.drafts import drafts, keep, question, seqs
 
 
 def resting(session_id: str, at: int, **members: Any) -> SessionRow:
@@ -48,15 +55,43 @@ async def test_the_newest_at_rest_come_first_without_those_the_caller_knows(
     await note(either, *(resting(f"s{at}", at) for at in range(6)), resting("odd", 9, cwd="/sea"))
     page = await either.resting(limit=2, besides=["s5", "nobody"])
     assert (page.summaries, page.total) == ([b"odd", b"s4"], 6)
-    page = await either.resting(cwd="/harbour", limit=9)
+    page = await either.resting(SessionFilter(cwd="/harbour"), limit=9)
     assert page.summaries == [b"s5", b"s4", b"s3", b"s2", b"s1", b"s0"]
-    assert (await either.resting(cwd="/nowhere", limit=9)).total == 0
+    assert (await either.resting(SessionFilter(cwd="/nowhere"), limit=9)).total == 0
 
 
 async def test_sessions_at_rest_are_counted_by_state(either: SqliteJournal) -> None:
     await note(either, resting("a", 1), resting("b", 2, state="error"), resting("c", 3))
     assert (await either.resting()).states == {"done": 2, "error": 1}
     assert (await either.resting(besides=["b", "c"])).states == {"done": 1}
+
+
+@pytest.mark.parametrize(
+    ("which", "found"),
+    [
+        (SessionFilter(state="error"), [b"c"]),
+        (SessionFilter(label="night run"), [b"b"]),
+        (SessionFilter(machine="dock"), [b"c"]),
+        (SessionFilter(archived=True), [b"d"]),
+        (SessionFilter(archived=False), [b"c", b"b", b"a"]),
+        (SessionFilter(words=("moor", "boats")), [b"a"]),
+        (SessionFilter(words=("%",)), []),
+        (SessionFilter(words=("half \ud800",)), []),
+        (SessionFilter(archived=False, words=("boats",), label="night run"), [b"b"]),
+    ],
+)
+async def test_sessions_at_rest_are_found_by_what_a_list_shows_of_them(
+    either: SqliteJournal, which: SessionFilter, found: list[bytes]
+) -> None:
+    await note(
+        either,
+        resting("a", 1, search="moor the boats"),
+        resting("b", 2, search="count the boats", label="night run"),
+        resting("c", 3, state="error", machine="dock"),
+        resting("d", 4, archived=True),
+    )
+    page = await either.resting(which, limit=9)
+    assert (page.summaries, page.total) == (found, len(found))
 
 
 async def test_a_session_is_found_by_its_conversation(either: SqliteJournal) -> None:
@@ -79,8 +114,8 @@ async def test_names_of_sessions_and_conversations_are_told_from_others(
 
 async def test_ids_that_begin_alike_are_near(either: SqliteJournal) -> None:
     await note(either, *(resting(f"{letter}-boat", 1) for letter in "abcxyz"))
-    assert (await either.near("c-boot"))[0] == "x-boat"
-    assert "c-boat" in await either.near("c-boot")
+    assert (await either.sessions(near="c-boot"))[0] == "x-boat"
+    assert "c-boat" in await either.sessions(near="c-boot")
 
 
 async def test_a_session_that_retention_removes_is_found_no_more(either: SqliteJournal) -> None:
@@ -88,7 +123,7 @@ async def test_a_session_that_retention_removes_is_found_no_more(either: SqliteJ
     assert await either.retain(before=100) == 1
     assert await either.sessions() == ["new"]
     assert (await either.holder("talk"), await either.snapshot("old")) == (None, None)
-    assert (await either.owned(["old", "talk", "new"]), await either.near("old")) == (
+    assert (await either.owned(["old", "talk", "new"]), await either.sessions(near="old")) == (
         *({"new"}, ["new"]),
     )
     assert (await either.resting(limit=9)).summaries == [b"new"]
@@ -97,7 +132,7 @@ async def test_a_session_that_retention_removes_is_found_no_more(either: SqliteJ
 async def test_a_directory_that_is_no_text_stops_nothing(either: SqliteJournal) -> None:
     await note(either, resting("one", 1, cwd="/\udcff"))
     assert either.failed is None
-    assert (await either.resting(cwd="/\udcff", limit=1)).total == 1
+    assert (await either.resting(SessionFilter(cwd="/\udcff"), limit=1)).total == 1
 
 
 async def test_a_name_that_is_no_text_is_nobodys(either: SqliteJournal) -> None:
@@ -105,7 +140,7 @@ async def test_a_name_that_is_no_text_is_nobodys(either: SqliteJournal) -> None:
     odd = "half \ud800"
     assert (await either.snapshot(odd), await either.holder(odd)) == (None, None)
     assert seqs(await either.read_back(None, session_id=odd)) == []
-    assert await either.near(odd) == ["one"]
+    assert await either.sessions(near=odd) == ["one"]
 
 
 async def test_more_sessions_than_are_remembered_are_told_apart(
@@ -139,3 +174,75 @@ async def test_a_session_without_a_snapshot_has_an_empty_one(either: SqliteJourn
     await keep(either, drafts(1, "one"))
     assert await either.snapshot("one") == Snapshot(session_id="one", upto=0, body=b"")
     assert await either.snapshot("two") is None
+
+
+async def test_sessions_with_entries_after_a_cursor_are_told(either: SqliteJournal) -> None:
+    await keep(either, drafts(2, "one"), drafts(1, "two"))
+    for cursor, names in {0: ["one", "two"], 1: ["one", "two"], 2: ["two"], 3: list[str]()}.items():
+        told = await either.touched(cursor, most=9)
+        assert told is not None
+        assert (told.sessions, told.cursor, told.questions) == (names, 3, [])
+    assert await either.touched(0, most=1) is None
+    assert await either.touched(4, most=9) is None
+
+
+async def test_pieces_of_messages_touch_nothing(either: SqliteJournal) -> None:
+    await keep(either, drafts(2, "one"), drafts(3, "two", kind="partial"))
+    told = await either.touched(0, most=9)
+    assert told is not None
+    assert (told.sessions, told.cursor) == (["one"], 5)
+
+
+async def test_a_cursor_of_long_ago_is_told_the_same(
+    either: SqliteJournal, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(either._tail, "covers", lambda _: False)
+    await keep(either, drafts(2, "one"), drafts(1, "two"))
+    told = await either.touched(2, most=9)
+    assert told is not None
+    assert (told.sessions, told.cursor) == (["two"], 3)
+    assert await either.touched(0, most=1) is None
+
+
+async def test_what_changed_comes_with_the_rows_that_the_caller_does_not_know(
+    either: SqliteJournal,
+) -> None:
+    await note(either, resting("one", 1), resting("two", 2), at_work("three"))
+    told = await either.touched(0, most=9, besides=["one"])
+    assert told is not None
+    assert (told.sessions, told.summaries) == (["one", "three", "two"], {"two": b"two"})
+
+
+@pytest.mark.parametrize("is_at_hand", [True, False])
+async def test_questions_that_were_asked_or_settled_come_with_their_sessions(
+    either: SqliteJournal, monkeypatch: pytest.MonkeyPatch, is_at_hand: bool
+) -> None:
+    if not is_at_hand:
+        monkeypatch.setattr(either._tail, "covers", lambda _: False)
+    of_old = replace(question("old", state="answered"), closed_at=10)
+    settled = replace(question("new", state="answered"), closed_at=10**6)
+    entry = drafts(1, at=10**6, kind="question.closed")
+    await either.post(drafts(1, at=10**6 - 1), Changes(questions=[of_old])).committed
+    await either.post(entry, Changes(questions=[settled, question("open")])).committed
+    told = await either.touched(1, most=9)
+    assert told is not None
+    assert {each.id for each in told.questions} == {"new", "open"}
+
+
+async def test_rows_of_an_older_file_are_found_by_what_they_show(tmp_path: Path) -> None:
+    path = tmp_path / "journal.db"
+    shown = {"session_id": "one", "title": "Moor ÄLL BOATS", "cwd": "/harbour", "label": "night"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(schema, "MIGRATIONS", schema.MIGRATIONS[:6])
+        await (await SqliteJournal.open(path)).aclose()
+    with closing(sqlite3.connect(path)) as db, db:
+        insert = "INSERT INTO sessions (id, at_work, updated_at, cwd, state, summary)"
+        rows = [("one", json.dumps(shown).encode()), ("odd", b"no JSON")]
+        for name, summary in rows:
+            db.execute(f"{insert} VALUES (?, 0, 1, '/harbour', 'done', ?)", (name, summary))
+    journal = await SqliteJournal.open(path)
+    found = await journal.resting(SessionFilter(words=("äll", "harbour")), limit=9)
+    assert found.summaries == [rows[0][1]]
+    assert (await journal.resting(SessionFilter(label="night"), limit=9)).total == 1
+    assert (await journal.resting(SessionFilter(archived=False), limit=9)).total == 2
+    await journal.aclose()

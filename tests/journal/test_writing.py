@@ -172,7 +172,7 @@ async def test_costs_are_summed_by_turn_session_project_and_day(either: SqliteJo
         await either.post(drafts(2, row.session_id), Changes(costs=[row])).committed
 
     async def sums(**given: object) -> dict[str, float]:
-        return {line.group: line.usd for line in await either.costs(**given)}  # type: ignore[arg-type]
+        return {line.group: line.usd for line in await either.sums.costs(**given)}  # type: ignore[arg-type]
 
     assert await sums(by="turn", session_id="a") == {"a/2": 1.0, "a/4": 2.0}
     assert await sums(by="session") == {"a": 3.0, "b": 4.0, "c": 8.0}
@@ -180,7 +180,7 @@ async def test_costs_are_summed_by_turn_session_project_and_day(either: SqliteJo
     assert await sums(by="day") == {"2026-01-01": 1.0, "2026-01-02": 14.0}
     assert await sums(by="day", day="2026-01-02", session_id="a") == {"2026-01-02": 2.0}
     assert await sums(by="session", since=3) == {"b": 4.0, "c": 8.0}
-    (whole,) = await either.costs("project", since=3, session_id="b")
+    (whole,) = await either.sums.costs("project", since=3, session_id="b")
     assert (whole.turns, whole.tokens) == (1, rows[0].tokens)
 
 

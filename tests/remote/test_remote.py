@@ -92,6 +92,11 @@ VERBS: dict[str, Verb] = {
     "interrupt": lambda e: e.interrupt(S),
     "stop": lambda e: e.stop(S),
     "stop_all": lambda e: e.stop_all(),
+    "archive": lambda e: e.archive(S),
+    "take out of the archive": lambda e: e.archive(S, archived=False),
+    "directories": lambda e: e.directories("/é/ü ?"),
+    "files": lambda e: e.files(S),
+    "files like": lambda e: e.files(S, query="a b&c"),
     "fork": lambda e: e.fork(S, Fork(prompt="again", at="u", options=OPTIONS)),
     "rewind": lambda e: e.rewind(S, "p-2"),
     "preview": lambda e: e.rewind(S, "p-2", preview=True),
@@ -111,6 +116,7 @@ VERBS: dict[str, Verb] = {
     "context_usage": lambda e: e.context_usage(S),
     "greeting": lambda e: e.greeting(S),
     "conversation": lambda e: e.conversation(S, before="turn/1", limit=7),
+    "conversation with": lambda e: e.conversation(S, search="a b&ü", before="turn/1", limit=7),
     "item_source": lambda e: e.item_source(S, "turn/1 é"),
     "wait": lambda e: e.wait(S),
     "wait for the end": lambda e: e.wait(S, seconds=1.5, after=3, at_rest=True),
@@ -123,8 +129,13 @@ VERBS: dict[str, Verb] = {
     "status after a cursor": lambda e: e.status(S, output_lines=2, after=3),
     "status of nobody": lambda e: e.status("nobody"),
     "status of a trick": lambda e: e.status("nobody"),
+    "timeline": lambda e: e.timeline(S),
+    "timeline of nobody": lambda e: e.timeline("nobody"),
+    "activity": lambda e: e.activity(since=5),
     "list": lambda e: e.list(),
     "list some": lambda e: e.list(cwd="/", limit=1, offset=0, live=True),
+    "list the archive": lambda e: e.list(archived=True, search="session", state="done"),
+    "list labelled": lambda e: e.list(label="é", machine="dock"),
     "list none": lambda e: e.list(cwd="/é ?&", limit=1),
     "questions": lambda e: e.questions(),
     "questions of one": lambda e: e.questions(session_id=S, state="any"),
@@ -137,6 +148,7 @@ VERBS: dict[str, Verb] = {
     "read of one": lambda e: e.read(session_id=S),
     "policy": lambda e: e.policy(),
     "policy_dry_run": lambda e: e.policy_dry_run("x = 1"),
+    "save_policy": lambda e: e.save_policy("x = 1", replaces=""),
     "policy wrong": lambda e: e.policy_dry_run("["),
     "cost": lambda e: e.cost(),
     "cost by day": lambda e: e.cost("day", session_id=S, since=3),
@@ -185,6 +197,15 @@ async def test_each_verb_gives_the_same_over_http(verb: Verb) -> None:
         assert behind.journal == direct.journal
 
 
+async def test_a_cassette_comes_over_http_as_it_is_written() -> None:
+    async with in_memory(await prepared()) as remote:
+        direct = await prepared()
+        told = b"".join([piece async for piece in remote.cassette(S)])
+        assert told == b"".join([piece async for piece in direct.cassette(S)])
+        with pytest.raises(errors.UnknownSession):
+            await anext(remote.cassette("nobody"))
+
+
 def foreseen(verb: Verb) -> set[str]:
     """The problems that the table names for the operation that a verb asks for."""
     rows = [each for each in OPERATIONS if each.verb in verb.__code__.co_names]
@@ -193,7 +214,7 @@ def foreseen(verb: Verb) -> set[str]:
 
 def test_every_verb_of_the_contract_is_asked_over_http() -> None:
     verbs = {name for name in vars(Engine) if not name.startswith("_")}
-    verbs -= {"watch", "follow", "aclose"}
+    verbs -= {"watch", "follow", "follow_sessions", "cassette", "aclose"}
     asked = {name for each in VERBS.values() for name in each.__code__.co_names}
     assert verbs <= asked
 

@@ -17,6 +17,7 @@ from .items import ConversationPage, ConversationPatches, ItemSource
 from .questions import Answered, Asked, Question, QuestionFilter
 from .requests import Ask, DialIn, Fork, Say, Start
 from .results import (
+    Activity,
     AllStopped,
     Cancelled,
     CostGroup,
@@ -27,6 +28,7 @@ from .results import (
     Health,
     Interrupted,
     ModeSet,
+    Paths,
     PolicyReport,
     Rewound,
     Runner,
@@ -34,9 +36,10 @@ from .results import (
     Said,
     Started,
     Stopped,
+    Timeline,
 )
-from .statuses import Listing, Status
-from .values import JsonObject
+from .statuses import Listed, Listing, SessionChanges, Status
+from .values import JsonObject, State
 
 __all__ = [
     "Engine",
@@ -55,6 +58,7 @@ class Engine(Protocol):
     async def interrupt(self, session_id: str) -> Interrupted: ...
     async def stop(self, session_id: str) -> Stopped: ...
     async def stop_all(self) -> AllStopped: ...
+    async def archive(self, session_id: str, *, archived: bool = True) -> Listed: ...
     async def fork(self, session_id: str, request: Fork) -> Started: ...
     async def rewind(
         self, session_id: str, prompt_id: str, *, preview: bool = False
@@ -92,8 +96,20 @@ class Engine(Protocol):
         at_rest: bool = False,
     ) -> Status: ...
     async def list(
-        self, *, cwd: str | None = None, limit: int = 50, offset: int = 0, live: bool = False
+        self,
+        *,
+        cwd: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        live: bool = False,
+        search: str = "",
+        state: State | None = None,
+        label: str | None = None,
+        machine: str | None = None,
+        archived: bool = False,
     ) -> Listing: ...
+    async def directories(self, path: str) -> Paths: ...
+    async def files(self, session_id: str, *, query: str = "") -> Paths: ...
     async def conversation(
         self,
         session_id: str,
@@ -101,11 +117,15 @@ class Engine(Protocol):
         before: str | None = None,
         after: str | None = None,
         limit: int = 50,
+        search: str = "",
     ) -> ConversationPage: ...
     async def item_source(self, session_id: str, item: str) -> ItemSource: ...
+    def cassette(self, session_id: str) -> AsyncGenerator[bytes]: ...
+    async def timeline(self, session_id: str) -> Timeline: ...
     def follow(
         self, session_id: str, after: int | None = None
     ) -> AsyncGenerator[ConversationPatches]: ...
+    def follow_sessions(self, after: int | None = None) -> AsyncGenerator[SessionChanges]: ...
     async def questions(
         self,
         *,
@@ -125,6 +145,7 @@ class Engine(Protocol):
 
     async def policy(self) -> PolicyReport: ...
     async def policy_dry_run(self, text: str) -> DryRun: ...
+    async def save_policy(self, text: str, *, replaces: str | None = None) -> PolicyReport: ...
     async def cost(
         self,
         by: CostGroup = "session",
@@ -134,6 +155,7 @@ class Engine(Protocol):
         limit: int = 1000,
         before: str | None = None,
     ) -> CostReport: ...
+    async def activity(self, *, since: int = 0) -> Activity: ...
     async def dial_in(self, request: DialIn) -> DialInOpened: ...
     async def dial_ins(self) -> list[DialInWaiting]: ...
 

@@ -32,10 +32,13 @@ from . import events, items, questions, requests, results, statuses
 from .answers import Answer
 from .engine import Engine
 from .queries import (
+    ActivityQuery,
     AnswerQuery,
     ConversationQuery,
     CostQuery,
+    DirectoriesQuery,
     EventsQuery,
+    FilesQuery,
     ItemQuery,
     ListQuery,
     QuestionsQuery,
@@ -222,6 +225,14 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         result=statuses.Listing,
     ),
     Operation(
+        name="directories",
+        method="GET",
+        path="/api/directories",
+        summary="The directories whose path begins like this, where sessions may work",
+        query=DirectoriesQuery,
+        result=results.Paths,
+    ),
+    Operation(
         name="stop_all",
         method="POST",
         path=f"{SESSIONS}/stop",
@@ -241,7 +252,8 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         name="conversation",
         method="GET",
         path=f"{SESSION}/conversation",
-        summary="What a person reads of a session: its newest items, or those before or after one",
+        summary="What a person reads of a session: its newest items, those before or after one, or"
+        " where words stand",
         query=ConversationQuery,
         result=items.ConversationPage,
         errors=frozenset({"unknown-session", "usage"}),
@@ -254,6 +266,14 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         query=ItemQuery,
         result=items.ItemSource,
         errors=frozenset({"unknown-session", "usage"}),
+    ),
+    Operation(
+        name="timeline",
+        method="GET",
+        path=f"{SESSION}/timeline",
+        summary="What a session's time went into: the model, tools, waiting for people, nothing",
+        result=results.Timeline,
+        errors=frozenset({"unknown-session"}),
     ),
     Operation(
         name="wait",
@@ -299,6 +319,16 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         summary="End the session's CLI; a message starts it again",
         result=results.Stopped,
         errors=KNOWN,
+    ),
+    Operation(
+        name="archive",
+        method="POST",
+        path=f"{SESSION}/archive",
+        summary="Put a session that rests into the archive, which lists leave out, or take it out",
+        body=requests.Archive,
+        body_optional=True,
+        result=statuses.Listed,
+        errors=ADOPTING | {"not-now"},
     ),
     Operation(
         name="fork",
@@ -418,6 +448,15 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         errors=USING,
     ),
     Operation(
+        name="files",
+        method="GET",
+        path=f"{SESSION}/files",
+        summary="The files below the session's directory that fit what was typed, best first",
+        query=FilesQuery,
+        result=results.Paths,
+        errors=KNOWN,
+    ),
+    Operation(
         name="greeting",
         method="GET",
         path=f"{SESSION}/greeting",
@@ -471,7 +510,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         body=Answer,
         result=questions.Answered,
         errors=STARTING
-        | {"answer-refused", "question-settled", "session-taken", "unknown-question"},
+        | {"answer-refused", "question-settled", "session-taken", "unknown-question", "usage"},
     ),
     Operation(
         name="ask",
@@ -513,6 +552,16 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         errors=frozenset({"policy-error"}),
     ),
     Operation(
+        name="save_policy",
+        method="PUT",
+        path="/api/policy",
+        summary="Replace the policy's file; its rules are in force at once",
+        tag="policy",
+        body=requests.PolicyText,
+        result=results.PolicyReport,
+        errors=frozenset({"policy-error", "not-now", "usage"}),
+    ),
+    Operation(
         name="history",
         method="GET",
         path="/api/history",
@@ -530,6 +579,15 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         tag="cost",
         query=CostQuery,
         result=results.CostReport,
+    ),
+    Operation(
+        name="activity",
+        method="GET",
+        path="/api/activity",
+        summary="What was done and waited for on each day, and how often each rule decided",
+        tag="cost",
+        query=ActivityQuery,
+        result=results.Activity,
     ),
     Operation(
         name="dial_in",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import os
 import re
 import secrets
 import time
@@ -17,7 +16,7 @@ from typing import Final
 import msgspec
 
 from pilothouse.errors import ServerError
-from pilothouse.folders import make_private
+from pilothouse.folders import replace_private
 
 __all__ = ["NAME", "Entry", "Roster"]
 
@@ -127,13 +126,5 @@ def _read(file: Path) -> dict[str, Entry]:
 
 
 def _write(file: Path, entries: dict[str, Entry]) -> None:
-    """Replace the file, complete or not at all."""
-    make_private(file.parent)
-    part = file.with_name(f"{file.name}.part")
-    part.unlink(missing_ok=True)
-    fd = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "wb") as out:
-        out.write(msgspec.json.format(msgspec.json.encode(entries, order="sorted")) + b"\n")
-        out.flush()
-        os.fsync(out.fileno())
-    part.replace(file)
+    content = msgspec.json.format(msgspec.json.encode(entries, order="sorted"))
+    replace_private(file, content + b"\n")

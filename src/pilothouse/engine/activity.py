@@ -37,6 +37,7 @@ from pilothouse.protocol import (
     StatusMessage,
     TaskProgressMessage,
     TaskStartedMessage,
+    TextBlock,
     TokenUsage,
     ToolProgressMessage,
     ToolResultBlock,
@@ -45,13 +46,25 @@ from pilothouse.protocol import (
 )
 from pilothouse.protocol.wire import as_object, members
 
-__all__ = ["RECENT", "Activity", "bounded", "headline", "runs_in", "tokens_of", "usual_window"]
+__all__ = [
+    "RECENT",
+    "Activity",
+    "bounded",
+    "headline",
+    "last_line",
+    "runs_in",
+    "tokens_of",
+    "usual_window",
+]
 
 RECENT: Final = 10
 """How many tools that ended are remembered."""
 
 LINE: Final = 120
 """As much of a text as stands in a line."""
+
+LAST_LINE: Final = 200
+"""As much of the last line of a text as a row of a list has."""
 
 USUAL_WINDOW: Final = 200_000
 LARGE_WINDOW: Final = 1_000_000
@@ -94,6 +107,8 @@ class Activity(Struct, omit_defaults=True):
     rate_limit: RateLimit | None = None
     model: str | None = None
     """The one that spoke last in the conversation itself."""
+    line: str = ""
+    """The last line of what was said in the conversation itself."""
     used: int | None = None
     window: int | None = None
     compacting: bool = False
@@ -109,6 +124,14 @@ class Activity(Struct, omit_defaults=True):
             return None
         percent = round(100 * self.used / self.window, 1) if self.window else None
         return ContextUsed(tokens=self.used, window=self.window, percent=percent)
+
+    @property
+    def at_hand(self) -> str:
+        """What runs now, or else the last line of what was said."""
+        if not self.running:
+            return self.line
+        run = next(reversed(self.running.values()))
+        return last_line(f"{run.name}: {run.detail}" if run.detail else run.name)
 
     def follow(self, message: Message, at: int) -> None:
         """Take in a line; most kinds change nothing here."""
@@ -161,7 +184,12 @@ class Activity(Struct, omit_defaults=True):
     def assistant(self, message: AssistantMessage, at: int) -> None:
         self.retry = None
         self.running.update({run.id: run for run in runs_in(message, at)})
-        if message.parent_tool_use_id is None and message.message.model != SYNTHETIC:
+        if message.parent_tool_use_id is not None:
+            return
+        for block in message.content:
+            if isinstance(block, TextBlock):
+                self.line = last_line(block.text) or self.line
+        if message.message.model != SYNTHETIC:
             self.model = message.message.model
             self._context_of(message.message.usage)
 
@@ -207,6 +235,7 @@ class Activity(Struct, omit_defaults=True):
     def reset(self, _message: ConversationResetMessage, _: int) -> None:
         self.used = None
         self.totals = {}
+        self.line = ""
 
     def status(self, message: StatusMessage, _: int) -> None:
         self.compacting = message.status == "compacting"
@@ -388,6 +417,12 @@ def headline(text: str) -> str:
     """The first line of a text, no longer than a line."""
     line = text.strip().partition("\n")[0].rstrip()
     return line if len(line) <= LINE else line[: LINE - 1] + "…"
+
+
+def last_line(text: str) -> str:
+    """The last line of a text that has something in it, as much as a row of a list has."""
+    line = text.rstrip().rpartition("\n")[2].strip()
+    return line if len(line) <= LAST_LINE else line[: LAST_LINE - 1] + "…"
 
 
 def _detail(given: dict[str, Any]) -> str:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import re
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import contextmanager
@@ -24,6 +25,7 @@ from pilothouse.api.events import Batch, Event
 from pilothouse.api.items import (
     ConversationPage,
     ConversationPatches,
+    Hit,
     Item,
     ItemSource,
     Patch,
@@ -31,7 +33,10 @@ from pilothouse.api.items import (
 )
 from pilothouse.api.records import SessionStarted, decode_record
 from pilothouse.api.redaction import tellable
+from pilothouse.api.results import Timeline
 from pilothouse.conversation import Conversation, join_patches
+from pilothouse.conversation.search import find_words
+from pilothouse.conversation.timeline import timeline_of
 from pilothouse.conversation.transcripts import fold_transcript
 from pilothouse.errors import UnknownSession, UsageError
 from pilothouse.history import FoundSession
@@ -47,6 +52,8 @@ MOST: Final = 32
 """Folds that stay in memory, besides those that are followed."""
 AT_ONCE: Final = 200
 """Entries that are folded before others have their turn."""
+SEARCHED: Final = 50
+"""Items that are searched before others have their turn."""
 RECENT: Final = 1000
 """Patches that are kept for those who follow."""
 IN_ONE: Final = 200
@@ -73,6 +80,38 @@ class Conversations:
             return _page(conversation, before, after, limit)
         except KeyError:
             raise _no_such_item() from None
+
+    async def timeline(self, session_id: str) -> Timeline:
+        """Return what all of the session's time went into."""
+        items = (await self._feed(session_id)).conversation.items
+        # Of a long session that is much to add up.
+        return await asyncio.to_thread(timeline_of, items, self._services.recorder.clock())
+
+    async def search(
+        self, session_id: str, words: str, *, before: str | None, after: str | None, limit: int
+    ) -> ConversationPage:
+        """Return where words stand, in the items before one or in all, the newest first."""
+        if after is not None:
+            raise UsageError("a search goes back: give before, and not after")
+        conversation = (await self._feed(session_id)).conversation
+        cursor = conversation.cursor
+        wanted = re.compile(re.escape(words), re.IGNORECASE)
+        try:
+            items = conversation.before(before)
+        except KeyError:
+            raise _no_such_item() from None
+        hits: list[Hit] = []
+        for count, item in enumerate(items, 1):
+            hit = find_words(item, wanted)
+            if hit is not None:
+                hits.append(hit)
+                if len(hits) > limit:
+                    break
+            if not count % SEARCHED:
+                await asyncio.sleep(0)
+        return ConversationPage(
+            items=[], hits=hits[:limit], cursor=cursor, earlier=len(hits) > limit
+        )
 
     async def follow(
         self, session_id: str, after: int | None

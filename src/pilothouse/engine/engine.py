@@ -9,6 +9,7 @@
     CLIControls     requests to a live CLI
     Reports         status, list, read, watch, policy, cost, health
     Conversations   what a person reads of a session
+    SessionChangesFeed  what changes of the list
     DialIns         CLIs that somebody starts by hand
     Machines        runners
 
@@ -27,6 +28,7 @@ from pilothouse.api.items import ConversationPage, ConversationPatches, ItemSour
 from pilothouse.api.questions import Answered, Asked, Question, QuestionFilter
 from pilothouse.api.requests import Ask, DialIn, Fork, Say, Start
 from pilothouse.api.results import (
+    Activity,
     AllStopped,
     Cancelled,
     CostGroup,
@@ -37,6 +39,7 @@ from pilothouse.api.results import (
     Health,
     Interrupted,
     ModeSet,
+    Paths,
     PolicyReport,
     Rewound,
     Runner,
@@ -44,14 +47,15 @@ from pilothouse.api.results import (
     Said,
     Started,
     Stopped,
+    Timeline,
 )
-from pilothouse.api.statuses import Listing, Status
-from pilothouse.api.values import JsonObject
+from pilothouse.api.statuses import Listed, Listing, SessionChanges, Status
+from pilothouse.api.values import JsonObject, State
 from pilothouse.client.client import Client, Sink
 from pilothouse.client.options import Options
 from pilothouse.folders import make_private
 from pilothouse.history import History
-from pilothouse.journal.contract import Journal
+from pilothouse.journal.contract import Journal, SessionFilter
 from pilothouse.journal.sqlite import SqliteJournal
 from pilothouse.protocol.permissions import PermissionMode
 from pilothouse.settings import Settings
@@ -66,6 +70,7 @@ from .gate import OperatorGate
 from .keys import Keys
 from .limits import Slots, Spending
 from .machines import Machines
+from .path_completion import PathCompletion
 from .policy import PolicyFile
 from .question_desk import QuestionDesk
 from .recorder import Recorder
@@ -75,6 +80,7 @@ from .routes import PipeRoutes, Routes
 from .scratch import Scratch
 from .services import ClientMaker, Services
 from .session import Session
+from .session_changes import SessionChangesFeed
 from .session_verbs import SessionVerbs
 from .sessions import Sessions
 from .writers import Writers
@@ -142,9 +148,11 @@ class SessionEngine:
         self._controls = CLIControls(services, adoption, verbs)
         self._reports = Reports(services, sessions, adoption)
         self._conversations = Conversations(services, adoption)
+        self._paths = PathCompletion(services, adoption)
         self._dial_ins = DialIns(services, sessions, verbs)
         self._machines = Machines(services.routes)
-        self._recovery = Recovery(services, sessions, asks)
+        self._changes = SessionChangesFeed(services, sessions)
+        self._recovery = Recovery(services, sessions, asks, self._changes)
 
     @classmethod
     async def open(
@@ -195,6 +203,9 @@ class SessionEngine:
 
     async def stop_all(self) -> AllStopped:
         return await self._verbs.stop_all()
+
+    async def archive(self, session_id: str, *, archived: bool = True) -> Listed:
+        return await self._verbs.archive(session_id, archived=archived)
 
     async def fork(self, session_id: str, request: Fork) -> Started:
         return await self._verbs.fork(session_id, request)
@@ -288,9 +299,33 @@ class SessionEngine:
         return await self._reports.wait(session_id, seconds=seconds, after=after, at_rest=at_rest)
 
     async def list(
-        self, *, cwd: str | None = None, limit: int = 50, offset: int = 0, live: bool = False
+        self,
+        *,
+        cwd: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        live: bool = False,
+        search: str = "",
+        state: State | None = None,
+        label: str | None = None,
+        machine: str | None = None,
+        archived: bool = False,
     ) -> Listing:
-        return await self._reports.list(cwd=cwd, limit=limit, offset=offset, live=live)
+        which = SessionFilter(
+            cwd=cwd,
+            state=state,
+            label=label,
+            machine=machine,
+            archived=archived,
+            words=tuple(search.casefold().split()),
+        )
+        return await self._reports.list(which, limit=limit, offset=offset, live=live)
+
+    async def directories(self, path: str) -> Paths:
+        return Paths(paths=await self._paths.directories(path))
+
+    async def files(self, session_id: str, *, query: str = "") -> Paths:
+        return Paths(paths=await self._paths.files(session_id, query))
 
     async def conversation(
         self,
@@ -299,16 +334,31 @@ class SessionEngine:
         before: str | None = None,
         after: str | None = None,
         limit: int = 50,
+        search: str = "",
     ) -> ConversationPage:
-        return await self._conversations.page(session_id, before=before, after=after, limit=limit)
+        conversations = self._conversations
+        if search:
+            return await conversations.search(
+                session_id, search, before=before, after=after, limit=limit
+            )
+        return await conversations.page(session_id, before=before, after=after, limit=limit)
 
     async def item_source(self, session_id: str, item: str) -> ItemSource:
         return await self._conversations.source(session_id, item)
+
+    def cassette(self, session_id: str) -> AsyncGenerator[bytes]:
+        return self._reports.cassette(session_id)
+
+    async def timeline(self, session_id: str) -> Timeline:
+        return await self._conversations.timeline(session_id)
 
     def follow(
         self, session_id: str, after: int | None = None
     ) -> AsyncGenerator[ConversationPatches]:
         return self._conversations.follow(session_id, after)
+
+    def follow_sessions(self, after: int | None = None) -> AsyncGenerator[SessionChanges]:
+        return self._changes.follow(after)
 
     async def read(
         self, after: int = 0, *, session_id: str | None = None, limit: int = 500
@@ -326,6 +376,9 @@ class SessionEngine:
     async def policy_dry_run(self, text: str) -> DryRun:
         return await self._reports.policy_dry_run(text)
 
+    async def save_policy(self, text: str, *, replaces: str | None = None) -> PolicyReport:
+        return await self._reports.save_policy(text, replaces=replaces)
+
     async def cost(
         self,
         by: CostGroup = "session",
@@ -338,6 +391,9 @@ class SessionEngine:
         return await self._reports.cost(
             by, session_id=session_id, since=since, limit=limit, before=before
         )
+
+    async def activity(self, *, since: int = 0) -> Activity:
+        return await self._reports.activity(since)
 
     async def settings(self) -> JsonObject:
         return await self._reports.settings()

@@ -25,7 +25,7 @@ class Spending:
 
     async def restore(self, journal: Journal) -> None:
         """Read what was spent today before this engine was opened."""
-        lines = await journal.costs("day", day=self._today)
+        lines = await journal.sums.costs("day", day=self._today)
         self._by_day[self._today] = sum(line.usd for line in lines)
 
     @property

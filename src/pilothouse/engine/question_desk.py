@@ -28,7 +28,7 @@ from pilothouse.api.records import (
 )
 from pilothouse.api.requests import Say
 from pilothouse.api.values import Content
-from pilothouse.errors import QuestionSettled, Refused, UnknownQuestion
+from pilothouse.errors import QuestionSettled, Refused, UnknownQuestion, UsageError
 
 from .foreign_asks import ForeignAsks
 from .kept_rules import kept_after
@@ -46,6 +46,8 @@ __all__ = ["QuestionDesk"]
 log = logging.getLogger("pilothouse")
 
 COMPACT: Final = "/compact"
+POLICY: Final = "policy"
+"""Whose answers those of a rule are; nobody else answers by this name."""
 
 
 class QuestionDesk:
@@ -130,6 +132,8 @@ class QuestionDesk:
 
     async def answer(self, question_id: str, answer: Answer, *, by: str = "person") -> Answered:
         """Settle a question. The first answer wins; the same one again is no second one."""
+        if by == POLICY:
+            raise UsageError(f"`{POLICY}` is the name of the rules: answer by another name")
         # A caller that leaves meanwhile must not leave the CLI without its answer.
         return await self._services.tasks.finish(self._answer(question_id, answer, by))
 

@@ -294,11 +294,13 @@ def _cost(view: View, turn: Turn, at: int) -> CostRow:
         day=day_of(at),
         usd=turn.cost_usd,
         tokens=record_of(turn).tokens,
+        duration_ms=record_of(turn).duration_ms,
         models=view.models_of(turn),
     )
 
 
 def _resting(view: View) -> SessionRow:
+    row = view.listed()
     return SessionRow(
         session_id=view.session_id,
         at_work=False,
@@ -306,7 +308,11 @@ def _resting(view: View) -> SessionRow:
         updated_at=view.updated_at,
         cwd=view.cwd,
         state=view.state,
-        summary=encode_strictly(view.listed()),
+        label=row.label,
+        machine=row.machine,
+        archived=row.archived,
+        search=row.search_text,
+        summary=encode_strictly(row),
     )
 
 

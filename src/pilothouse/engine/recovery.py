@@ -12,6 +12,7 @@ from pilothouse.errors import PilothouseError, Refused
 from .foreign_asks import ForeignAsks
 from .services import Services
 from .session import Session
+from .session_changes import SessionChangesFeed
 from .sessions import Sessions
 
 __all__ = ["Recovery"]
@@ -32,12 +33,19 @@ RETENTION_EVERY: Final = 60
 class Recovery:
     """Restores sessions from the journal, removes old ones, and lets go of every CLI at the end."""
 
-    def __init__(self, services: Services, sessions: Sessions, asks: ForeignAsks) -> None:
+    def __init__(
+        self,
+        services: Services,
+        sessions: Sessions,
+        asks: ForeignAsks,
+        changes: SessionChangesFeed,
+    ) -> None:
         self.left = 0
         """How many CLIs went on when this engine ended."""
         self._services = services
         self._sessions = sessions
         self._asks = asks
+        self._changes = changes
         self._tasks: list[asyncio.Task[None]] = []
 
     # At the beginning
@@ -121,6 +129,8 @@ class Recovery:
             is_gone = await services.journal.snapshot(name) is None
             if is_gone and name in sessions and not self._sessions.is_at_work(sessions[name]):
                 self._sessions.forget(name)
+        if removed:
+            self._changes.reset()
         return removed
 
     async def _tidy_regularly(self) -> None:

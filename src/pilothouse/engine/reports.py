@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import aclosing, suppress
 from typing import Final, TypeVar
 
 from msgspec.structs import replace
@@ -13,16 +13,27 @@ from msgspec.structs import replace
 from pilothouse import __version__
 from pilothouse.api.events import Batch, Event
 from pilothouse.api.redaction import tellable
-from pilothouse.api.results import CostGroup, CostReport, DryRun, Health, PolicyReport
+from pilothouse.api.results import (
+    Activity,
+    ActivityDay,
+    CostGroup,
+    CostReport,
+    DryRun,
+    Health,
+    PolicyReport,
+)
 from pilothouse.api.statuses import Listing, Status, ToolRun
 from pilothouse.api.values import JsonObject
 from pilothouse.api.waits import PASSING, Wanted
-from pilothouse.errors import JournalError, UnknownSession
+from pilothouse.errors import JournalError, UnknownSession, UsageError
 from pilothouse.history import FoundSession
+from pilothouse.journal.contract import SessionFilter
 
 from .adoption import Adoption
+from .cassette import cassette_of
 from .output import EndedTools, lines_of
 from .policy import dry_run
+from .recorder import day_of
 from .services import Services
 from .session_list import SessionList
 from .sessions import Sessions
@@ -173,13 +184,11 @@ class Reports:
             elif not batch.events:
                 await self._services.journal.wait(cursor, session_id=told.session_id)
 
-    async def list(
-        self, *, cwd: str | None = None, limit: int = 50, offset: int = 0, live: bool = False
-    ) -> Listing:
-        """Every session, ours and those on disk, the most recent first."""
+    async def list(self, which: SessionFilter, *, limit: int, offset: int, live: bool) -> Listing:
+        """The sessions that are meant, ours and those on disk, the most recent first."""
         self._services.recorder.check()
         page = self._list.live if live else self._list.page
-        return await page(cwd=cwd, limit=limit, offset=offset)
+        return await page(which, limit=limit, offset=offset)
 
     async def read(
         self, after: int = 0, *, session_id: str | None = None, limit: int = 500
@@ -203,6 +212,21 @@ class Reports:
             else:
                 await self._services.journal.wait(cursor, session_id=session_id)
 
+    async def cassette(self, session_id: str) -> AsyncGenerator[bytes]:
+        """Yield the lines of a cassette of the session, a page at a time."""
+        try:
+            session = await self._adoption.known(session_id)
+        except UnknownSession:
+            if await self._services.history.find(session_id) is None:
+                raise
+            raise UsageError(
+                "this session's CLI never spoke to Pilothouse, so there is no wire to write down: "
+                "export it as Markdown or JSON"
+            ) from None
+        async with aclosing(cassette_of(self._services.journal, session.session_id)) as pieces:
+            async for piece in pieces:
+                yield piece
+
     async def policy(self) -> PolicyReport:
         """The rules in force, and what is wrong with the file if anything is."""
         await asyncio.to_thread(self._services.policy.refresh)
@@ -218,6 +242,11 @@ class Reports:
         told = ran.differ[-MOST_DIFFERENCES:]
         return replace(ran, differ=told, older=len(ran.differ) - len(told))
 
+    async def save_policy(self, text: str, *, replaces: str | None) -> PolicyReport:
+        """Write other rules to the policy's file."""
+        await asyncio.to_thread(self._services.policy.save, text, replaces)
+        return self._services.policy.report()
+
     async def cost(
         self,
         by: CostGroup = "session",
@@ -229,7 +258,7 @@ class Reports:
     ) -> CostReport:
         """What was spent: the last lines, or the last before a group's. The sum is of all."""
         self._services.recorder.check()
-        lines = await self._services.journal.costs(by, session_id=session_id, since=since)
+        lines = await self._services.journal.sums.costs(by, session_id=session_id, since=since)
         groups = [line.group for line in lines]
         end = len(lines) if before is None else groups.index(before) if before in groups else 0
         start = max(0, end - limit)
@@ -241,6 +270,18 @@ class Reports:
             day_cap_usd=self._services.settings.day_cap_usd,
             older=start,
         )
+
+    async def activity(self, since: int) -> Activity:
+        """What happened since a moment, with the sessions that were started in terminals."""
+        self._services.recorder.check()
+        told = await self._services.journal.sums.activity(since, self._services.recorder.clock())
+        others = await self._list.transcripts()
+        started = await asyncio.to_thread(_started, others, since)
+        by_day = {each.day: each for each in told.days}
+        for day, count in started.items():
+            ours = by_day.get(day, ActivityDay(day=day))
+            by_day[day] = replace(ours, sessions=ours.sessions + count)
+        return replace(told, days=[by_day[day] for day in sorted(by_day)])
 
     async def settings(self) -> JsonObject:
         """Every setting with its value and where it came from."""
@@ -277,3 +318,7 @@ class Reports:
         """Return it when it is committed: nobody may see a question that a crash undoes."""
         await self._services.recorder.kept()
         return told
+
+
+def _started(found: Iterable[FoundSession], since: int) -> Counter[str]:
+    return Counter(day_of(each.created_at) for each in found if each.created_at >= max(since, 1))

@@ -27,7 +27,7 @@ from pilothouse.api.records import (
     SessionStopped,
 )
 from pilothouse.api.results import ModeSet
-from pilothouse.api.statuses import Status, Waiting
+from pilothouse.api.statuses import Listed, Status, Waiting
 from pilothouse.api.values import Content
 from pilothouse.client.client import Client
 from pilothouse.client.turns import Turn, TurnTracker
@@ -118,11 +118,18 @@ class Session:
         """Everything that is known at this moment."""
         pid = None if self.cli.client is None else self.cli.client.pid or self.cli.route.pid
         told = self.view.status(pid=pid, simulated=self._services.simulated, output=output)
+        return replace(told, waiting_on=self._waiting_for_cli() or told.waiting_on)
+
+    def listed(self) -> Listed:
+        """One row of a list, as it is at this moment."""
+        return self.view.row(waiting_on=self._waiting_for_cli() or self.view.waiting_on)
+
+    def _waiting_for_cli(self) -> Waiting | None:
         if self.cli.is_starting and self.cli.client is None:
-            return replace(told, waiting_on=Waiting(what="start", detail="its CLI to start"))
+            return Waiting(what="start", detail="its CLI to start")
         if self.cli.client is not None and not self.cli.route.connected:
-            return replace(told, waiting_on=Waiting(what="machine", detail=self._unreachable()))
-        return told
+            return Waiting(what="machine", detail=self._unreachable())
+        return None
 
     def _unreachable(self) -> str:
         trouble = self._services.routes.trouble(self.cli.machine)

@@ -8,12 +8,15 @@ import sys
 from collections.abc import Collection, Iterable
 
 import msgspec
+from msgspec.structs import replace
 
 from pilothouse.api.statuses import Listed, Listing
-from pilothouse.history import FoundSession, HistoryPage
+from pilothouse.history import FoundSession
+from pilothouse.journal.contract import SessionFilter
 
 from .services import Services
 from .sessions import Sessions
+from .view import View
 
 __all__ = ["SessionList", "resolved"]
 
@@ -27,36 +30,57 @@ class SessionList:
         self._services = services
         self._sessions = sessions
 
-    async def live(self, *, cwd: str | None, limit: int, offset: int) -> Listing:
+    async def live(self, which: SessionFilter, *, limit: int, offset: int) -> Listing:
         """A page of those that have a CLI."""
-        wanted = await _place(cwd)
-        live = [each.view for each in self._sessions.all.values() if each.has_cli]
-        ours = [view.listed() for view in live if wanted in (None, view.cwd)]
-        return Listing(sessions=_page(ours, limit, offset), total=len(ours))
+        # A CLI that runs is seen wherever its session was put.
+        which = replace(which, cwd=await _place(which.cwd), archived=which.archived or None)
+        cursor = self._services.journal.last
+        live = [each.listed() for each in self._sessions.all.values() if each.has_cli]
+        ours = [row for row in live if _fits(row, which)]
+        return Listing(sessions=_page(ours, limit, offset), total=len(ours), cursor=cursor)
 
-    async def page(self, *, cwd: str | None, limit: int, offset: int) -> Listing:
+    async def page(self, which: SessionFilter, *, limit: int, offset: int) -> Listing:
         """A page of all of them. A session of ours stands for its transcript, whatever that is
         called."""
-        journal, wanted = self._services.journal, await _place(cwd)
-        on_disk = await self._services.history.list(cwd=cwd, limit=sys.maxsize)
+        journal = self._services.journal
+        on_disk = await self._services.history.list(cwd=which.cwd, limit=sys.maxsize)
+        which = replace(which, cwd=await _place(which.cwd))
         owned = await journal.owned([each.session_id for each in on_disk.found])
-        views = [each.view for each in self._sessions.all.values()]
-        ours = [view.listed() for view in views if wanted in (None, view.cwd)]
-        known = owned.union(
-            (view.session_id for view in views), (view.claude_session_id for view in views)
-        )
+        cursor = journal.last
+        loaded = list(self._sessions.all.values())
+        views = [each.view for each in loaded]
+        ours = [row for each in loaded if _fits(row := each.listed(), which)]
+        known = _with_those_of(views, owned)
         resting = await journal.resting(
-            cwd=wanted, limit=offset + limit, besides=[view.session_id for view in views]
+            which, limit=offset + limit, besides=[view.session_id for view in views]
         )
-        others = await asyncio.to_thread(_others, on_disk, known)
-        newest = others[: offset + limit]
-        found = [self._of_transcript(each) for each in newest]
-        every = [*ours, *map(_listed.decode, resting.summaries), *found]
+        others = await asyncio.to_thread(self._others, on_disk.found, known, which)
+        newest = map(self._of_transcript, others[: offset + limit])
+        every = [*ours, *map(_listed.decode, resting.summaries), *newest]
         return Listing(
             sessions=_page(every, limit, offset),
             unreadable=list(on_disk.unreadable),
             total=len(ours) + resting.total + len(others),
+            cursor=cursor,
         )
+
+    async def transcripts(self) -> list[FoundSession]:
+        """Those of which there is a transcript alone."""
+        on_disk = await self._services.history.list(cwd=None, limit=sys.maxsize)
+        owned = await self._services.journal.owned([each.session_id for each in on_disk.found])
+        known = _with_those_of([each.view for each in self._sessions.all.values()], owned)
+        return [each for each in on_disk.found if each.session_id not in known]
+
+    def _others(
+        self, found: Iterable[FoundSession], known: Collection[str], which: SessionFilter
+    ) -> list[FoundSession]:
+        """Those of which there is a transcript alone, and which are meant."""
+        others = [each for each in found if each.session_id not in known]
+        # Their directory was looked at when they were found, by the name that their CLI gave it.
+        which = replace(which, cwd=None)
+        if which == SessionFilter(archived=False):
+            return others
+        return [each for each in others if _fits(self._of_transcript(each), which)]
 
     def _of_transcript(self, found: FoundSession) -> Listed:
         return Listed(
@@ -64,10 +88,17 @@ class SessionList:
             cwd=found.cwd,
             title=found.title,
             updated_at=found.updated_at,
+            model=found.model,
+            last_line=found.last_line or None,
             interactive=found.interactive,
             simulated=self._services.simulated,
             source="transcript",
         )
+
+
+def _with_those_of(views: Collection[View], owned: set[str]) -> set[str]:
+    names = ((view.session_id, view.claude_session_id) for view in views)
+    return owned.union(*names)
 
 
 async def _place(cwd: str | None) -> str | None:
@@ -82,8 +113,15 @@ def resolved(path: str) -> str:
         return path
 
 
-def _others(on_disk: HistoryPage, known: Collection[str]) -> list[FoundSession]:
-    return [each for each in on_disk.found if each.session_id not in known]
+def _fits(row: Listed, which: SessionFilter) -> bool:
+    return (
+        which.cwd in (None, row.cwd)
+        and which.state in (None, row.state)
+        and which.label in (None, row.label)
+        and which.machine in (None, row.machine)
+        and which.archived in (None, row.archived)
+        and (not which.words or all(word in row.search_text for word in which.words))
+    )
 
 
 def _page(every: Iterable[Listed], limit: int, offset: int) -> list[Listed]:

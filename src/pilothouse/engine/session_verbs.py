@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from msgspec.structs import replace
 
-from pilothouse.api.records import AnyRecord, SessionStarted
+from pilothouse.api.records import AnyRecord, SessionArchived, SessionStarted
 from pilothouse.api.requests import Caps, Fork, Say, SessionOptions, Start
 from pilothouse.api.results import (
     AllStopped,
@@ -21,9 +21,11 @@ from pilothouse.api.results import (
     Started,
     Stopped,
 )
+from pilothouse.api.statuses import Listed
 from pilothouse.api.values import ID_HAS, Content, is_id
 from pilothouse.errors import NotNow, UnknownPrompt, UnknownSession, UsageError
 from pilothouse.folders import make_private
+from pilothouse.journal.contract import SessionFilter
 from pilothouse.protocol.permissions import PermissionMode
 
 from .adoption import Adoption
@@ -101,7 +103,7 @@ class SessionVerbs:
 
     async def _latest(self, cwd: str) -> str:
         """The session that was last used in a directory and that a CLI of ours can go on with."""
-        listing = await self._list.page(cwd=cwd, limit=MOST_LOOKED_AT, offset=0)
+        listing = await self._list.page(SessionFilter(cwd=cwd), limit=MOST_LOOKED_AT, offset=0)
         for each in listing.sessions:
             if each.resumable and not each.foreign and each.machine is None:
                 return each.session_id
@@ -236,6 +238,19 @@ class SessionVerbs:
         session = await self._adoption.own(session_id)
         was_live = await session.stop()
         return Stopped(session_id=session_id, state=session.view.state, was_live=was_live)
+
+    async def archive(self, session_id: str, *, archived: bool = True) -> Listed:
+        """Put a session into the archive, where lists do not show it, or take it out."""
+        session = await self._adoption.adopted(session_id)
+        view = session.view
+        if archived and (view.busy or view.queued or view.questions):
+            raise NotNow(
+                f"session {session_id} is at work, and would do it unseen",
+                advice="stop it, or answer what it asks, and archive it then",
+            )
+        if archived != view.archived:
+            await session.write(SessionArchived(archived=archived)).committed
+        return session.listed()
 
     async def stop_all(self) -> AllStopped:
         """End every CLI there is, in order."""

@@ -61,7 +61,7 @@ class Sessions:
 
     async def unknown(self, session_id: str) -> UnknownSession:
         """The error for an id that no session has, with ids that begin nearly the same."""
-        ids = await self._services.journal.near(session_id)
+        ids = await self._services.journal.sessions(near=session_id)
         near = difflib.get_close_matches(session_id, ids, n=3, cutoff=0.4)
         advice = f"did you mean {', '.join(near)}?" if near else "list the sessions"
         return UnknownSession(f"there is no session {session_id}", advice=advice)

@@ -27,7 +27,7 @@ from pilothouse.api.statuses import (
 from pilothouse.api.values import Content, Reached, State
 from pilothouse.client.turns import Followed
 
-from .activity import Activity, headline
+from .activity import Activity, headline, last_line
 from .session_state import INITIAL, Signal
 
 __all__ = ["Facts", "QueuedPrompt", "RestCause", "decode_facts", "encode_facts", "text_of"]
@@ -61,7 +61,9 @@ class QueuedPrompt(Struct):
 
     def told(self) -> Queued:
         text = headline(text_of(self.said.content))
-        return Queued(prompt_id=self.id, text=text, said_at=self.at, sent=self.sent)
+        return Queued(
+            prompt_id=self.id, text=text, said_at=self.at, sent=self.sent, priority=self.priority
+        )
 
 
 class RestCause(Struct, frozen=True):
@@ -77,6 +79,8 @@ class Facts(Struct, omit_defaults=True):
     session_id: str
     format: int = 0
     state: State = INITIAL
+    since: int = 0
+    """When it came into this state; 0: an older version has not noted it."""
     reason: str | None = None
     """Why it is in `error` or was interrupted, and that a question has expired since the last
     message."""
@@ -97,6 +101,7 @@ class Facts(Struct, omit_defaults=True):
     fork_from: str | None = None
     fork_at: str | None = None
     successor: str | None = None
+    archived: bool = False
     title: str | None = None
     claude_session_id: str = ""
     """The conversation's id at the CLI: ours, until the CLI reports another."""
@@ -217,6 +222,7 @@ class Facts(Struct, omit_defaults=True):
             title=self.title,
             model=self.model,
             mode=self.mode,
+            max_thinking_tokens=self.options.max_thinking_tokens,
             pid=self.pid,
             cli_version=self.cli_version,
             simulated=self.simulated,
@@ -249,8 +255,10 @@ class Facts(Struct, omit_defaults=True):
             resumable=self.options.persist_session,
         )
 
-    def listed(self) -> Listed:
-        """One line of a list."""
+    def row(self, *, waiting_on: Waiting | None) -> Listed:
+        """The facts as a row of a list, with what is only known while something runs."""
+        context = self.context
+        percent = None if context is None else context.percent
         return Listed(
             session_id=self.session_id,
             cwd=self.cwd,
@@ -262,9 +270,18 @@ class Facts(Struct, omit_defaults=True):
             label=self.label,
             questions=len(self.questions),
             cost_usd=self.cost_usd,
+            tokens=self.tokens,
+            model=self.model,
+            mode=self.mode,
+            context_percent=None if percent is None else round(percent),
+            since=self.since or self.updated_at,
+            waiting_on=waiting_on,
+            last_line=self.activity.at_hand or last_line(self.result or "") or None,
+            reason=self.reason,
             foreign=self.foreign,
             simulated=self.simulated,
             resumable=self.options.persist_session,
+            archived=self.archived,
         )
 
 

@@ -41,6 +41,7 @@ from pilothouse.api.records import (
     QuestionDecided,
     QuestionOpened,
     RulesKept,
+    SessionArchived,
     SessionLinked,
     SessionStarted,
     SessionStopped,
@@ -49,7 +50,7 @@ from pilothouse.api.records import (
     decode_record,
 )
 from pilothouse.api.requests import SessionOptions
-from pilothouse.api.statuses import ModelSpent, Status, Tokens, Waiting
+from pilothouse.api.statuses import Listed, ModelSpent, Status, Tokens, Waiting
 from pilothouse.api.values import is_id
 from pilothouse.client.prompts import is_command
 from pilothouse.client.turns import Turn, TurnTracker, bounded_usd
@@ -159,6 +160,10 @@ class View(Facts):
             return told
         return replace(told, pid=pid or told.pid, simulated=simulated or told.simulated)
 
+    def listed(self) -> Listed:
+        """One row of a list."""
+        return self.row(waiting_on=self.waiting_on)
+
     # Snapshots
 
     def snapshot(self) -> Snapshot | None:
@@ -246,8 +251,11 @@ class View(Facts):
 
     def apply_record(self, seq: int, at: int, record: AnyRecord) -> None:
         """Take in one of the engine's own records."""
-        # That a CLI is closed which had nothing to do is no news of the session.
-        is_news = not (isinstance(record, CLIEnded) and record.orderly and self.idle)
+        # No news of the session: a CLI is closed which had nothing to do, or its archive is chosen.
+        is_news = not (
+            (isinstance(record, CLIEnded) and record.orderly and self.idle)
+            or isinstance(record, SessionArchived)
+        )
         before, self.last_seq, self.updated_at = self.updated_at, seq, at
         self._records[type(record)](self, record)
         if not is_news:
@@ -256,7 +264,9 @@ class View(Facts):
     # The machine
 
     def _signal(self, signal: Signal) -> None:
-        self.state = step(self.state, signal)
+        before, self.state = self.state, step(self.state, signal)
+        if self.state != before:
+            self.since = self.updated_at
         ending = self.ending.reason if self.state in ("error", "interrupted") else None
         self.reason = "; ".join(filter(None, [ending, self.expired])) or None
 
@@ -269,6 +279,7 @@ class View(Facts):
 
     def _session_started(self, record: SessionStarted) -> None:
         self.started_at = self.updated_at
+        self.since = self.since or self.updated_at
         self.cwd, self.scratch = record.cwd, record.scratch
         self.simulated = record.simulated
         self._take_options(record.options)
@@ -290,6 +301,9 @@ class View(Facts):
     def _session_linked(self, record: SessionLinked) -> None:
         self.successor = record.successor
 
+    def _session_archived(self, record: SessionArchived) -> None:
+        self.archived = record.archived
+
     def _options_changed(self, record: OptionsChanged) -> None:
         self._take_options(record.options)
         self.mode = record.mode or self.mode
@@ -309,6 +323,8 @@ class View(Facts):
         self.title = self.title or headline(text_of(record.content)) or None
         self.expects_cli = True
         self.expired = None
+        # Who speaks to it wants to see it.
+        self.archived = False
         self._signal("said")
 
     def _prompt_sent(self, record: PromptSent) -> None:
@@ -366,6 +382,7 @@ class View(Facts):
 
     def _question_opened(self, record: QuestionOpened) -> None:
         question = record.question
+        self.archived = False
         self.questions[question.id] = question
         self.see_guest(question)
         if question.foreign:
@@ -494,6 +511,7 @@ class View(Facts):
     _records: ClassVar[dict[type[Any], Callable[[Any, Any], None]]] = {
         SessionStarted: _session_started,
         SessionStopped: _session_stopped,
+        SessionArchived: _session_archived,
         SessionLinked: _session_linked,
         OptionsChanged: _options_changed,
         PromptSaid: _prompt_said,

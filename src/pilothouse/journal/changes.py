@@ -32,15 +32,21 @@ def write_changes(
         return
     opened, last = (events[0].seq, events[-1].seq) if events else (0, 0)
     db.executemany(
-        "INSERT INTO questions (id, session, state, opened, body) VALUES (?, ?, ?, ?, ?)"
-        " ON CONFLICT (id) DO UPDATE SET state = excluded.state, body = excluded.body",
+        "INSERT INTO questions (id, session, state, opened, body, asked, closed, rule, by_rule)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET state = excluded.state,"
+        " body = excluded.body, closed = excluded.closed, rule = excluded.rule,"
+        " by_rule = excluded.by_rule",
         [
-            (q.id, number(q.session_id), q.state, opened, encode_strictly(q))
+            (
+                *(q.id, number(q.session_id), q.state, opened, encode_strictly(q)),
+                *(q.opened_at, q.closed_at, None if q.rule is None else clean_text(q.rule)),
+                q.answered_by == "policy",
+            )
             for q in changes.questions
         ],
     )
     db.executemany(
-        "INSERT INTO costs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO costs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
                 last,
@@ -49,6 +55,7 @@ def write_changes(
                 c.at,
                 c.day,
                 *_sums(c.usd, c.tokens),
+                max(min(c.duration_ms, MAX_WHOLE), 0),
             )
             for c in changes.costs
         ],

@@ -16,10 +16,11 @@ from msgspec import Struct, field
 
 from pilothouse.api.events import Batch
 from pilothouse.api.questions import Question, QuestionState
-from pilothouse.api.results import CostGroup, CostLine
+from pilothouse.api.results import Activity, CostGroup, CostLine
 from pilothouse.api.statuses import ModelSpent, Tokens
 
 __all__ = [
+    "EVERY_SESSION",
     "MAX_BATCH_BYTES",
     "Changes",
     "CostRow",
@@ -31,16 +32,19 @@ __all__ = [
     "RestingPage",
     "RunRow",
     "SendingRow",
+    "SessionFilter",
     "SessionRow",
     "Snapshot",
+    "Sums",
     "TakenRow",
+    "Touched",
 ]
 
 MAX_BATCH_BYTES: Final = 256 << 10
 """What the bodies of a batch may have together: a watcher that is stuck holds one batch."""
 
 
-class Draft(NamedTuple):
+class Draft(Struct, frozen=True, gc=False):
     """An entry to be."""
 
     session_id: str
@@ -72,6 +76,7 @@ class CostRow(Struct, frozen=True, kw_only=True):
     tokens: Tokens
     models: Mapping[str, ModelSpent] = field(default_factory=dict[str, ModelSpent])
     """What each model had of it."""
+    duration_ms: int = 0
 
 
 class KeyRow(Struct, frozen=True, kw_only=True):
@@ -100,8 +105,29 @@ class SessionRow(Struct, frozen=True, kw_only=True):
     updated_at: int = 0
     cwd: str = ""
     state: str = ""
+    label: str | None = None
+    machine: str | None = None
+    archived: bool = False
+    search: str = ""
+    """What a search looks through."""
     summary: bytes | None = None
-    """Its line of a list, as JSON; with the three above, of a session that rests."""
+    """Its line of a list, as JSON; with those above, from `updated_at` on, of a session that
+    rests."""
+
+
+class SessionFilter(Struct, frozen=True, kw_only=True):
+    """Which sessions are meant; None leaves nothing out."""
+
+    cwd: str | None = None
+    state: str | None = None
+    label: str | None = None
+    machine: str | None = None
+    archived: bool | None = None
+    words: tuple[str, ...] = ()
+    """All of them must be in what a search looks through; in one case."""
+
+
+EVERY_SESSION: Final = SessionFilter()
 
 
 class RestingPage(Struct, frozen=True, kw_only=True):
@@ -113,6 +139,19 @@ class RestingPage(Struct, frozen=True, kw_only=True):
     @property
     def total(self) -> int:
         return sum(self.states.values())
+
+
+class Touched(Struct, frozen=True, kw_only=True):
+    """Which sessions have entries after a cursor, and which questions they are about."""
+
+    cursor: int
+    """The newest entry that was looked at."""
+    sessions: list[str]
+    summaries: dict[str, bytes]
+    """Their rows, as they were when they last came to rest, without those that the caller knows
+    better."""
+    questions: list[Question]
+    """Those that were asked or settled, as they are now; perhaps others of that time."""
 
 
 class ReceivedRow(NamedTuple):
@@ -172,6 +211,25 @@ class Changes(Struct, frozen=True, kw_only=True):
     sessions: Sequence[SessionRow] = ()
 
 
+class Sums(Protocol):
+    """What the journal adds up; nobody who reads a page waits for it."""
+
+    async def costs(
+        self,
+        by: CostGroup,
+        *,
+        session_id: str | None = None,
+        since: int | None = None,
+        day: str | None = None,
+    ) -> list[CostLine]:
+        """Sums; a turn's group is its session and the number of the entry that ended it."""
+        ...
+
+    async def activity(self, since: int, until: int) -> Activity:
+        """What happened between two moments, added up by day and by rule."""
+        ...
+
+
 class Journal(Protocol):
     """The durable log of everything that happens."""
 
@@ -179,6 +237,9 @@ class Journal(Protocol):
     def last(self) -> int:
         """The number of the newest committed entry."""
         ...
+
+    @property
+    def sums(self) -> Sums: ...
 
     @property
     def next(self) -> int:
@@ -232,8 +293,9 @@ class Journal(Protocol):
         """Return once an entry after the cursor is committed, of this session or of any."""
         ...
 
-    async def sessions(self, *, at_work: bool = False) -> list[str]:
-        """The ids of every session, or of every one at work, in the order they were begun.
+    async def sessions(self, *, at_work: bool = False, near: str | None = None) -> list[str]:
+        """The ids of every session, or of every one at work, in the order they were begun; or of
+        some that begin like the id `near`.
 
         A session is at work until a row marks it as resting.
         """
@@ -251,16 +313,26 @@ class Journal(Protocol):
         """Return those names that are a session's or a conversation's in the rows."""
         ...
 
-    async def near(self, session_id: str) -> list[str]:
-        """Some ids of sessions that begin like this one."""
-        ...
-
     async def resting(
-        self, *, cwd: str | None = None, limit: int = 0, besides: Collection[str] = ()
+        self,
+        which: SessionFilter = EVERY_SESSION,
+        *,
+        limit: int = 0,
+        besides: Collection[str] = (),
     ) -> RestingPage:
         """The newest sessions, as their rows were when they last came to rest.
 
         `besides` names sessions that the caller knows better, and that are left out.
+        """
+        ...
+
+    async def touched(
+        self, after: int, *, most: int, besides: Collection[str] = ()
+    ) -> Touched | None:
+        """Which sessions changed after a cursor; pieces of messages are no change.
+
+        `besides` names sessions whose rows the caller knows better. None: more than `most` have
+        changed, the cursor is of another journal, or what came after it is lost.
         """
         ...
 
@@ -281,15 +353,6 @@ class Journal(Protocol):
     async def question(self, question_id: str) -> Question | None: ...
 
     async def key(self, key: str) -> KeyRow | None: ...
-
-    async def costs(
-        self,
-        by: CostGroup,
-        *,
-        session_id: str | None = None,
-        since: int | None = None,
-        day: str | None = None,
-    ) -> list[CostLine]: ...
 
     async def run(self, run: str) -> RunRow:
         """How far a run has come; of one that is unknown, nothing."""

@@ -1,6 +1,7 @@
 """The journal's rows in one SQLite file, or in memory.
 
-All SQL of the project stands here and in `changes`, `runs`, `schema` and `session_rows`.
+All SQL of the project stands here and in `changes`, `runs`, `schema`, `session_changes`,
+`session_rows` and `sums`.
 
 Many rows go in with one statement, and a page of entries comes out as one row: Python's sqlite3
 lets go of the interpreter at every step of a statement, and beside a busy event loop each step
@@ -21,20 +22,23 @@ from pathlib import Path
 from typing import Any, Final, Literal
 
 import msgspec
-from msgspec import Raw
 
 from pilothouse.api.events import Batch, Event, Gap
 from pilothouse.api.questions import Question
-from pilothouse.api.results import CostLine
-from pilothouse.api.statuses import Tokens
-from pilothouse.api.values import MAX_WHOLE
-from pilothouse.client.turns import MAX_COST_USD
 from pilothouse.errors import JournalError
 from pilothouse.protocol.strict import clean_text, is_strict, strict
 
 from . import files
 from .changes import write_changes
-from .contract import MAX_BATCH_BYTES, KeyRow, RestingPage, RunRow, Snapshot
+from .contract import (
+    MAX_BATCH_BYTES,
+    KeyRow,
+    RestingPage,
+    RunRow,
+    SessionFilter,
+    Snapshot,
+    Touched,
+)
 from .kinds import LINES, NUMBERS, ODD, PARTIALS, stored_event
 from .runs import read_run, remove_runs, write_runs
 from .schema import (
@@ -51,6 +55,7 @@ from .schema import (
     scalar,
     transaction,
 )
+from .session_changes import changed_in, changed_since, question_bodies, summaries_of
 from .session_rows import (
     forget_session,
     holder_of,
@@ -60,6 +65,7 @@ from .session_rows import (
     resting_page,
     session_names,
 )
+from .sums import Sums
 from .writer import Post, Removed
 
 __all__ = ["Database", "prepared"]
@@ -82,10 +88,6 @@ KEY_OF: Final = "SELECT key FROM sessions WHERE id = ?"
 _question: Final = msgspec.json.Decoder(Question)
 
 
-BOUNDED_USD: Final = f"min(max(usd, 0), {MAX_COST_USD})"
-"""Earlier versions stored whatever a CLI reported."""
-
-
 class Database:
     """The file's two connections: one that writes and one that reads. In memory they are one."""
 
@@ -99,6 +101,7 @@ class Database:
         self._numbers: dict[str, int] = {}
         self._lost: list[Gap] = []
         self._lock: int | None = None
+        self.sums = Sums(self._reading, self._read_lock, path)
         self.highest = 0
 
     def close(self) -> None:
@@ -123,6 +126,7 @@ class Database:
             look_for_damage(self._db, self._path, check=check)
             self._read_lock = threading.Lock()
             self._reading = connect(self._path)
+        self.sums = Sums(self._reading, self._read_lock, self._path)
 
     def hold(self, lock: int) -> None:
         """Keep the lock of the file until `close`."""
@@ -160,9 +164,12 @@ class Database:
     def _insert(self, events: list[Event]) -> None:
         for part in portions(events):
             values: list[Any] = []
-            for seq, name, kind, at, body in map(_members, part):
-                key = self._numbers.get(name) or self._number(name)
-                values += (seq, key, NUMBERS[kind], at, body)
+            for event in part:
+                key = self._numbers.get(event.session_id) or self._number(event.session_id)
+                kind = NUMBERS[event.kind if event.raw is None else ODD[event.kind]]
+                # Of bytes that cannot change, sqlite3 looks for an adapter, each time in vain.
+                body = bytearray(event.body if event.raw is None else event.raw)
+                values += (event.seq, key, kind, event.at, body)
             self._db.execute(insert_events(len(part)), values)
 
     def _number(self, name: str) -> int:
@@ -411,10 +418,39 @@ class Database:
         with self._read_lock:
             return names_near(self._reading, clean_text(session_id), most)
 
-    def resting(self, cwd: str | None, limit: int, besides: Collection[str]) -> RestingPage:
+    def resting(self, which: SessionFilter, limit: int, besides: Collection[str]) -> RestingPage:
         """The newest sessions as their rows have them, as of one moment."""
         with transaction(self._reading, self._read_lock, "DEFERRED"):
-            return resting_page(self._reading, cwd, limit, besides)
+            return resting_page(self._reading, which, limit, besides)
+
+    def touched(
+        self,
+        after: int,
+        upto: int,
+        newer: Sequence[Event] | None,
+        most: int,
+        besides: Collection[str],
+    ) -> Touched | None:
+        """Which sessions have entries after a number, their rows, and their questions of then.
+
+        `newer` are these entries, if they are at hand.
+        """
+        if any(gap.last > after for gap in self._lost):
+            return None
+        with transaction(self._reading, self._read_lock, "DEFERRED"):
+            changed = changed_since(self._reading, after, most + 1) if newer is None else None
+            changed = changed or changed_in(newer or ())
+            if len(changed.names) > most:
+                return None
+            summaries = summaries_of(self._reading, changed.names.difference(besides))
+            bodies = question_bodies(self._reading, changed)
+        read = [self._read_question(body) for body in bodies]
+        return Touched(
+            cursor=upto,
+            sessions=sorted(changed.names),
+            summaries=summaries,
+            questions=[question for question in read if question is not None],
+        )
 
     def questions(
         self, session_id: str | None, state: str | None, limit: int | None, before: str | None
@@ -451,41 +487,6 @@ class Database:
         """The row of an idempotency key."""
         rows = self._rows("SELECT key, digest, result FROM keys WHERE key = ?", key)
         return KeyRow(key=rows[0][0], digest=rows[0][1], result=rows[0][2]) if rows else None
-
-    def costs(
-        self, by: str, session_id: str | None, since: int | None, day: str | None
-    ) -> list[CostLine]:
-        """Sums by turn, session, project, day or model, in the order of their first turn."""
-        group = {
-            "turn": "(SELECT id FROM sessions WHERE key = session) || '/' || seq",
-            "session": "(SELECT id FROM sessions WHERE key = session)",
-            "project": "project",
-            "day": "day",
-            "model": "model",
-        }[by]
-        table = "model_costs" if by == "model" else "costs"
-        where, values = given(
-            {"session = ?": self._known(session_id), "at >= ?": since, "day = ?": day}
-        )
-        rows = self._rows(
-            # `total` has no limit that a sum of what CLIs have said could reach.
-            f"SELECT {group} AS part, total({BOUNDED_USD}), count(*), total(input), total(output),"
-            f" total(cache_read), total(cache_write) FROM {table} WHERE {where}"
-            " GROUP BY part ORDER BY min(rowid)",
-            *values,
-        )
-        return [
-            CostLine(
-                group=part,
-                usd=usd,
-                turns=turns,
-                tokens=Tokens(
-                    input=tokens[0], output=tokens[1], cache_read=tokens[2], cache_write=tokens[3]
-                ),
-            )
-            for part, usd, turns, *counts in rows
-            for tokens in [[min(int(count), MAX_WHOLE) for count in counts]]
-        ]
 
     def run(self, run: str) -> RunRow:
         """How far a run has come, as of one moment."""
@@ -546,12 +547,6 @@ def _where(session: int | None, *, partials: bool) -> tuple[str, list[Any]]:
 def _fitting(sizes: Sequence[int], most: int) -> int:
     """How many of the bodies make a page: as many as there is room for, and one in any case."""
     return max(1, bisect_right(list(accumulate(sizes)), most))
-
-
-def _members(event: Event) -> tuple[int, str, str, int, Raw | bytes]:
-    if event.raw is None:
-        return event.seq, event.session_id, event.kind, event.at, event.body
-    return event.seq, event.session_id, ODD[event.kind], event.at, event.raw
 
 
 def _gaps(seqs: Iterable[int], reason: Literal["partials", "retention"]) -> list[Gap]:

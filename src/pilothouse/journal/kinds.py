@@ -45,6 +45,7 @@ _STORED: Final = (
     "cli.odd",
     "partial.odd",
     "noise.odd",
+    "session.archived",
 )
 """A kind is stored as its place in this list: add at the end only."""
 

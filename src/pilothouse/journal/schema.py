@@ -154,6 +154,77 @@ def m6_models(db: sqlite3.Connection) -> None:
     db.execute("CREATE INDEX IF NOT EXISTS model_costs_by_session ON model_costs (session)")
 
 
+def m7_archive(db: sqlite3.Connection) -> None:
+    """Sessions can be put into an archive, and are found by what a list shows of them."""
+    known = {row[1] for row in db.execute("PRAGMA table_info(sessions)")}
+    for column in (
+        "archived INTEGER NOT NULL DEFAULT 0",
+        "label TEXT",
+        "machine TEXT",
+        "search TEXT",
+    ):
+        if column.split()[0] not in known:
+            db.execute(f"ALTER TABLE sessions ADD COLUMN {column}")
+    shown = ("title", "cwd", "label", "machine", "last_line", "model", "session_id")
+    told = [f"json_extract(CAST(summary AS TEXT), '$.{name}')" for name in shown]
+    search = " || char(10) || ".join(f"coalesce({each}, '')" for each in told)
+    # SQLite's own lower() knows ASCII alone.
+    db.create_function("casefold", 1, str.casefold, deterministic=True)
+    db.execute(
+        f"UPDATE sessions SET label = {told[2]}, machine = {told[3]}, search = casefold({search})"
+        " WHERE summary IS NOT NULL AND json_valid(CAST(summary AS TEXT))"
+    )
+    for index in (
+        "sessions_by_place ON sessions (cwd, archived, updated_at DESC, id, state)",
+        "sessions_by_state ON sessions (archived, state)",
+        "sessions_listed ON sessions (archived, updated_at DESC, id)",
+    ):
+        db.execute(f"DROP INDEX IF EXISTS {index.split()[0]}")
+        db.execute(f"CREATE INDEX {index} WHERE summary IS NOT NULL")
+
+
+def m8_activity(db: sqlite3.Connection) -> None:
+    """Times and rules of questions, and how long turns took, can be added up from indexes."""
+    _add_columns(
+        db,
+        "questions",
+        "asked INTEGER NOT NULL DEFAULT 0",
+        "closed INTEGER",
+        "rule TEXT",
+        "by_rule INTEGER NOT NULL DEFAULT 0",
+    )
+    _add_columns(db, "costs", "duration INTEGER NOT NULL DEFAULT 0")
+    told = [f"json_extract(CAST(body AS TEXT), '$.{each}')" for each in ("opened_at", "closed_at")]
+    db.execute(
+        f"UPDATE questions SET asked = {_whole(told[0])}, closed = {_whole(told[1], 'NULL')},"
+        " rule = json_extract(CAST(body AS TEXT), '$.rule'),"
+        " by_rule = json_extract(CAST(body AS TEXT), '$.answered_by') IS 'policy'"
+        " WHERE json_valid(CAST(body AS TEXT))"
+    )
+    took = "json_extract(CAST(body AS TEXT), '$.duration_ms')"
+    db.execute(
+        f"UPDATE costs SET duration = ifnull((SELECT {_whole(took)} FROM events"
+        " WHERE events.seq = costs.seq AND kind = 16 AND json_valid(CAST(body AS TEXT))), 0)"
+    )
+    for index in (
+        "questions_by_time ON questions (session, asked, closed, state, by_rule, rule)",
+        "costs_by_time ON costs (session, at, duration)",
+    ):
+        db.execute(f"CREATE INDEX IF NOT EXISTS {index}")
+
+
+def _add_columns(db: sqlite3.Connection, table: str, *columns: str) -> None:
+    known = {row[1] for row in db.execute(f"PRAGMA table_info({table})")}
+    for column in columns:
+        if column.split()[0] not in known:
+            db.execute(f"ALTER TABLE {table} ADD COLUMN {column}")
+
+
+def _whole(value: str, otherwise: str = "0") -> str:
+    """The value where it is a whole number: whoever wrote the row may have written anything."""
+    return f"iif(typeof({value}) = 'integer', max({value}, 0), {otherwise})"
+
+
 MIGRATIONS: Final = (
     m1_everything,
     m2_runs,
@@ -161,6 +232,8 @@ MIGRATIONS: Final = (
     m4_pages,
     m5_sessions_at_work,
     m6_models,
+    m7_archive,
+    m8_activity,
 )
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from pilothouse.protocol.strict import clean_text
 
-from .contract import RestingPage, SessionRow, Snapshot
+from .contract import RestingPage, SessionFilter, SessionRow, Snapshot
 from .schema import given, scalar
 
 __all__ = [
@@ -48,10 +48,12 @@ def write_sessions(
         else:
             db.execute(
                 "UPDATE sessions SET at_work = ?, conversation = ?, updated_at = ?, cwd = ?,"
-                " state = ?, summary = ? WHERE key = ?",
+                " state = ?, label = ?, machine = ?, archived = ?, search = ?, summary = ?"
+                " WHERE key = ?",
                 (
                     *(row.at_work, row.conversation, row.updated_at, clean_text(row.cwd)),
-                    *(row.state, row.summary, key),
+                    *(row.state, _clean(row.label), row.machine, row.archived),
+                    *(clean_text(row.search), row.summary, key),
                 ),
             )
 
@@ -60,7 +62,7 @@ def forget_session(db: sqlite3.Connection, key: int) -> None:
     """Leave nothing of a session but its name, which gaps still refer to."""
     db.execute(
         "UPDATE sessions SET at_work = 0, conversation = NULL, updated_at = NULL, cwd = NULL,"
-        " state = NULL, summary = NULL WHERE key = ?",
+        " state = NULL, label = NULL, machine = NULL, search = NULL, summary = NULL WHERE key = ?",
         (key,),
     )
 
@@ -114,10 +116,21 @@ def names_near(db: sqlite3.Connection, name: str, most: int) -> list[str]:
 
 
 def resting_page(
-    db: sqlite3.Connection, cwd: str | None, limit: int, besides: Collection[str]
+    db: sqlite3.Connection, which: SessionFilter, limit: int, besides: Collection[str]
 ) -> RestingPage:
-    """The newest sessions of a directory, or of all, without those in `besides`."""
-    where, values = given({"cwd = ?": None if cwd is None else clean_text(cwd)})
+    """The newest of the sessions that are meant, without those in `besides`."""
+    where, values = given(
+        {
+            "cwd = ?": _clean(which.cwd),
+            "state = ?": which.state,
+            "label = ?": _clean(which.label),
+            "machine = ?": _clean(which.machine),
+            "archived = ?": which.archived,
+        }
+    )
+    for word in which.words:
+        where += " AND instr(search, ?)"
+        values.append(clean_text(word))
     chosen = f"FROM sessions WHERE summary IS NOT NULL AND {where}"
     others, left_out = "id NOT IN (SELECT value FROM json_each(?))", _json(besides)
     states = dict(db.execute(f"SELECT state, count(*) {chosen} GROUP BY state", values).fetchall())
@@ -139,6 +152,10 @@ def resting_page(
         summaries=[each.encode() for each in msgspec.json.decode(listed, type=list[str])],
         states={state: count for state, count in states.items() if count},
     )
+
+
+def _clean(text: str | None) -> str | None:
+    return None if text is None else clean_text(text)
 
 
 def _json(names: Collection[str]) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
@@ -18,10 +18,11 @@ from msgspec import Raw
 from pilothouse.api.events import Batch, Event, Gap
 from pilothouse.api.questions import Question, QuestionState
 from pilothouse.api.records import KINDS, PARTIAL
-from pilothouse.api.results import CostGroup, CostLine
+from pilothouse.api.results import Activity, CostGroup, CostLine
 from pilothouse.errors import JournalError
 
 from .contract import (
+    EVERY_SESSION,
     MAX_BATCH_BYTES,
     Changes,
     Draft,
@@ -29,8 +30,11 @@ from .contract import (
     Posted,
     RestingPage,
     RunRow,
+    SessionFilter,
     Snapshot,
+    Touched,
 )
+from .session_changes import OF_QUESTIONS
 from .writer import Ears, Job, Post, Removed, Writer
 
 __all__ = ["Store", "StoredJournal", "Tail"]
@@ -49,6 +53,16 @@ MOST_NEWEST: Final = 20_000
 """Sessions whose newest entry is remembered; twice as many as the tail can have."""
 
 
+class StoredSums(Protocol):
+    """What a store adds up; on any thread."""
+
+    def costs(
+        self, by: str, session_id: str | None, since: int | None, day: str | None
+    ) -> list[CostLine]: ...
+
+    def activity(self, since: int, until: int) -> Activity: ...
+
+
 class Store(Protocol):
     """Where rows are. `append` and the steps of removals run on one thread, reads on another."""
 
@@ -56,6 +70,9 @@ class Store(Protocol):
     def name(self) -> str:
         """What to call it in a message."""
         ...
+
+    @property
+    def sums(self) -> StoredSums: ...
 
     @property
     def damage(self) -> tuple[type[Exception], ...]:
@@ -79,7 +96,18 @@ class Store(Protocol):
     def holder(self, conversation: str) -> str | None: ...
     def owned(self, names: Collection[str]) -> set[str]: ...
     def near(self, session_id: str, most: int) -> list[str]: ...
-    def resting(self, cwd: str | None, limit: int, besides: Collection[str]) -> RestingPage: ...
+    def resting(
+        self, which: SessionFilter, limit: int, besides: Collection[str]
+    ) -> RestingPage: ...
+
+    def touched(
+        self,
+        after: int,
+        upto: int,
+        newer: Sequence[Event] | None,
+        most: int,
+        besides: Collection[str],
+    ) -> Touched | None: ...
 
     def questions(
         self, session_id: str | None, state: str | None, limit: int | None, before: str | None
@@ -88,13 +116,15 @@ class Store(Protocol):
     def question(self, question_id: str) -> Question | None: ...
     def key(self, key: str) -> KeyRow | None: ...
 
-    def costs(
-        self, by: str, session_id: str | None, since: int | None, day: str | None
-    ) -> list[CostLine]: ...
-
     def run(self, run: str) -> RunRow: ...
     def backup(self, path: Path) -> None: ...
     def close(self) -> None: ...
+
+
+class _Asking(Protocol):
+    def __call__(
+        self, read: Callable[P, T], *args: P.args, **named: P.kwargs
+    ) -> Coroutine[Any, Any, T]: ...
 
 
 class Tail:
@@ -150,10 +180,16 @@ class Tail:
                 self._entries[seq - self._first] = None
         self._gaps.extend((session_id, gap) for gap in gaps if gap.last >= self._first)
 
+    def whole(self, after: int) -> list[Event]:
+        """Every entry after a cursor that is covered, but pieces of messages."""
+        return list(_chosen(self._newer(after), None, partials=False))
+
+    def _newer(self, after: int) -> list[Event | None]:
+        return self._entries[max(after + 1 - self._first, 0) :]
+
     def read(self, after: int, session_id: str | None, limit: int, *, partials: bool) -> Batch:
         """What a journal's `read` promises, for a cursor that is covered."""
-        newer = self._entries[max(after + 1 - self._first, 0) :]
-        found, full = _fitting(_chosen(newer, session_id, partials), limit)
+        found, full = _fitting(_chosen(self._newer(after), session_id, partials), limit)
         cursor = found[-1].seq if full else max(after, self.last)
         gaps = [
             gap
@@ -226,6 +262,29 @@ class Waiters:
         self._waiting.clear()
 
 
+class JournalSums:
+    """Implements `contract.Sums`."""
+
+    def __init__(self, sums: StoredSums, ask: _Asking) -> None:
+        self._sums = sums
+        self._ask = ask
+
+    async def costs(
+        self,
+        by: CostGroup,
+        *,
+        session_id: str | None = None,
+        since: int | None = None,
+        day: str | None = None,
+    ) -> list[CostLine]:
+        """Sums; a turn's group is its session and the number of the entry that ended it."""
+        return await self._ask(self._sums.costs, by, session_id, since, day)
+
+    async def activity(self, since: int, until: int) -> Activity:
+        """What happened between two moments, added up by day and by rule."""
+        return await self._ask(self._sums.activity, since, until)
+
+
 class StoredJournal:
     """Implements `Journal`, on the event loop that made it."""
 
@@ -242,6 +301,7 @@ class StoredJournal:
         self._closed = False
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._reader = ThreadPoolExecutor(1, "journal-reader")
+        self.sums = JournalSums(store.sums, self._ask_apart)
         self._writer = Writer(
             store.append, Ears(self._on_committed, self._on_removed, self._on_ended)
         )
@@ -273,10 +333,10 @@ class StoredJournal:
         self._check()
         first = self._next
         events = [
-            Event(seq, session_id, kind, at, Raw(body))
-            if told is None
-            else Event(seq, session_id, kind, at, Raw(told), body)
-            for seq, (session_id, kind, at, body, told) in enumerate(drafts, first)
+            Event(seq, draft.session_id, draft.kind, draft.at, Raw(draft.body))
+            if draft.told is None
+            else Event(seq, draft.session_id, draft.kind, draft.at, Raw(draft.told), draft.body)
+            for seq, draft in enumerate(drafts, first)
         ]
         if not _KINDS.issuperset([draft.kind for draft in drafts]):
             raise JournalError(f"no such kind of entry: { ({d.kind for d in drafts} - _KINDS) }")
@@ -360,8 +420,10 @@ class StoredJournal:
             return max(stored, self._newest.get(session_id, 0))
         return self._newest.get(session_id, 0)
 
-    async def sessions(self, *, at_work: bool = False) -> list[str]:
-        """The ids of every session, or of every one at work, in the order they were begun."""
+    async def sessions(self, *, at_work: bool = False, near: str | None = None) -> list[str]:
+        """The ids of every session, of every one at work, or of some that begin like one."""
+        if near is not None:
+            return await self._ask(self._store.near, near, MOST_NEAR)
         return await self._ask(self._store.sessions, at_work=at_work)
 
     async def snapshot(self, session_id: str) -> Snapshot | None:
@@ -381,15 +443,30 @@ class StoredJournal:
             found |= await self._ask(self._store.owned, every[first : first + MOST_NAMES])
         return found
 
-    async def near(self, session_id: str) -> list[str]:
-        """Some ids of sessions that begin like this one."""
-        return await self._ask(self._store.near, session_id, MOST_NEAR)
-
     async def resting(
-        self, *, cwd: str | None = None, limit: int = 0, besides: Collection[str] = ()
+        self,
+        which: SessionFilter = EVERY_SESSION,
+        *,
+        limit: int = 0,
+        besides: Collection[str] = (),
     ) -> RestingPage:
         """The newest sessions, as their rows were when they last came to rest."""
-        return await self._ask(self._store.resting, cwd, limit, besides)
+        return await self._ask(self._store.resting, which, limit, besides)
+
+    async def touched(
+        self, after: int, *, most: int, besides: Collection[str] = ()
+    ) -> Touched | None:
+        """Which sessions changed after a cursor; None: list them all instead."""
+        if after >= self._next:
+            return None
+        newer = self._tail.whole(after) if self._tail.covers(after) else None
+        cursor = max(after, self.last)
+        if newer is not None and not any(event.kind in OF_QUESTIONS for event in newer):
+            names = {event.session_id for event in newer}
+            if len(names) <= most and names.issubset(besides):
+                # Nearly always: those who work are in their engine's memory.
+                return Touched(cursor=cursor, sessions=sorted(names), summaries={}, questions=[])
+        return await self._ask(self._store.touched, after, cursor, newer, most, set(besides))
 
     async def questions(
         self,
@@ -410,17 +487,6 @@ class StoredJournal:
         """Return the row of an idempotency key. Of two rows for one key the first counts."""
         return await self._ask(self._store.key, key)
 
-    async def costs(
-        self,
-        by: CostGroup,
-        *,
-        session_id: str | None = None,
-        since: int | None = None,
-        day: str | None = None,
-    ) -> list[CostLine]:
-        """Sums; a turn's group is its session and the number of the entry that ended it."""
-        return await self._ask(self._store.costs, by, session_id, since, day)
-
     async def run(self, run: str) -> RunRow:
         """How far a run has come; of one that is unknown, nothing."""
         return await self._ask(self._store.run, run)
@@ -431,9 +497,22 @@ class StoredJournal:
         await asyncio.to_thread(self._store.backup, path)
 
     async def _ask(self, read: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        return await self._on(self._reader, read, *args, **named)
+
+    async def _ask_apart(self, read: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        """Ask for what takes long, which the other readers do not wait for."""
+        return await self._on(None, read, *args, **named)
+
+    async def _on(
+        self,
+        threads: ThreadPoolExecutor | None,
+        read: Callable[P, T],
+        *args: P.args,
+        **named: P.kwargs,
+    ) -> T:
         self._check_open()
         try:
-            return await self._loop.run_in_executor(self._reader, lambda: read(*args, **named))
+            return await self._loop.run_in_executor(threads, lambda: read(*args, **named))
         except self._store.damage as error:
             self._fail(error, "read")
             raise JournalError(f"{self._store.name} cannot be read: {error}") from error

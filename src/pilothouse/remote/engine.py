@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from urllib.parse import quote
 
@@ -12,8 +13,9 @@ from pilothouse.api.engine import Engine
 from pilothouse.api.events import Batch
 from pilothouse.api.items import ConversationPatches
 from pilothouse.api.operations import OPERATIONS, Operation, OperationCall, no_such
+from pilothouse.api.statuses import SessionChanges
 
-from .event_stream import follow, watch
+from .event_stream import follow, follow_sessions, watch
 from .http_client import HttpClient
 
 if TYPE_CHECKING:
@@ -74,6 +76,9 @@ class RemoteEngine:
     interrupt = _remote(Engine.interrupt)
     stop = _remote(Engine.stop)
     stop_all = _remote(Engine.stop_all)
+    archive = _remote(Engine.archive)
+    directories = _remote(Engine.directories)
+    files = _remote(Engine.files)
     fork = _remote(Engine.fork)
     rewind = _remote(Engine.rewind)
     compact = _remote(Engine.compact)
@@ -94,13 +99,16 @@ class RemoteEngine:
     wait = _remote(Engine.wait)
     list = _remote(Engine.list)
     conversation = _remote(Engine.conversation)
+    timeline = _remote(Engine.timeline)
     item_source = _remote(Engine.item_source)
     questions = _remote(Engine.questions)
     question = _remote(Engine.question)
     read = _remote(Engine.read)
     policy = _remote(Engine.policy)
     policy_dry_run = _remote(Engine.policy_dry_run)
+    save_policy = _remote(Engine.save_policy)
     cost = _remote(Engine.cost)
+    activity = _remote(Engine.activity)
     dial_in = _remote(Engine.dial_in)
     dial_ins = _remote(Engine.dial_ins)
     runners = _remote(Engine.runners)
@@ -121,6 +129,17 @@ class RemoteEngine:
     ) -> AsyncGenerator[ConversationPatches]:
         """Yield what changes of a conversation; reconnect at the same cursor as `watch` does."""
         return follow(self._http, session_id, after, self._patience)
+
+    def follow_sessions(self, after: int | None = None) -> AsyncGenerator[SessionChanges]:
+        """Yield what changes of the list of sessions; reconnect at the same cursor as `watch`."""
+        return follow_sessions(self._http, after, self._patience)
+
+    async def cassette(self, session_id: str) -> AsyncGenerator[bytes]:
+        """Yield the lines of a session's cassette, in pieces."""
+        path = f"/api/sessions/{_segment('session_id', session_id)}/cassette"
+        async with aclosing(self._http.stream(path)) as pieces:
+            async for piece in pieces:
+                yield piece
 
     async def aclose(self) -> None:
         """Close the connections. The server and its sessions continue."""

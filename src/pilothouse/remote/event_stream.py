@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 from urllib.parse import quote, urlencode
 
 import msgspec
+from msgspec import structs
 
 from pilothouse.api.events import Batch
-from pilothouse.api.frames import SUBPROTOCOL, Done, Events, Failed, Frame, Patches
+from pilothouse.api.frames import SUBPROTOCOL, Done, Events, Failed, Frame, Patches, Rows
 from pilothouse.api.items import ConversationPatches
 from pilothouse.api.problems import error_from
 from pilothouse.api.proof import WrongProof
+from pilothouse.api.statuses import SessionChanges
 from pilothouse.errors import JournalError, PilothouseError, ServerError
 
 from .http_client import GONE, HttpClient, meant_by
@@ -26,9 +28,11 @@ from .proven_connection import dial
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection, connect
 
-__all__ = ["follow", "watch"]
+__all__ = ["follow", "follow_sessions", "watch"]
 
 Piece = TypeVar("Piece", covariant=True)
+StreamFrame = Events | Patches | Rows
+"""What a stream sends by itself."""
 
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 5.0
@@ -54,6 +58,13 @@ def follow(
     return _stream(http, _ConversationPlace(after, session_id), patience)
 
 
+def follow_sessions(
+    http: HttpClient, after: int | None, patience: float
+) -> AsyncGenerator[SessionChanges]:
+    """Yield what changes of the list of sessions, as `watch` does."""
+    return _stream(http, _ListPlace(after), patience)
+
+
 async def _stream(http: HttpClient, place: _Place[Piece], patience: float) -> AsyncGenerator[Piece]:
     waiting = _Waiting(patience)
     while not http.closed:
@@ -75,7 +86,7 @@ class _Place(Protocol[Piece]):
         """Return the path to go on from here."""
         ...
 
-    def take(self, frame: Events | Patches) -> Piece | None:
+    def take(self, frame: StreamFrame) -> Piece | None:
         """Return what is new in a frame, if anything is."""
         ...
 
@@ -88,7 +99,7 @@ class _EventPlace:
     def address(self) -> str:
         return f"/api/ws?{_written(after=self.cursor, session_id=self._session_id)}"
 
-    def take(self, frame: Events | Patches) -> Batch | None:
+    def take(self, frame: StreamFrame) -> Batch | None:
         if not isinstance(frame, Events):
             return None
         before = -1 if self.cursor is None else self.cursor
@@ -112,13 +123,28 @@ class _ConversationPlace:
         session = quote(self._session_id, safe="")
         return f"/api/sessions/{session}/conversation/ws?{_written(after=self.cursor)}"
 
-    def take(self, frame: Events | Patches) -> ConversationPatches | None:
+    def take(self, frame: StreamFrame) -> ConversationPatches | None:
         self.cursor = frame.cursor
         if not isinstance(frame, Patches) or not (frame.patches or frame.unfinished is not None):
             return None
         return ConversationPatches(
             cursor=frame.cursor, patches=frame.patches, unfinished=frame.unfinished
         )
+
+
+class _ListPlace:
+    def __init__(self, cursor: int | None) -> None:
+        self.cursor = cursor
+
+    def address(self) -> str:
+        return f"/api/sessions/ws?{_written(after=self.cursor)}"
+
+    def take(self, frame: StreamFrame) -> SessionChanges | None:
+        self.cursor = frame.cursor
+        if not isinstance(frame, Rows):
+            return None
+        told = SessionChanges(**structs.asdict(frame))
+        return None if told == SessionChanges(cursor=frame.cursor) else told
 
 
 def _written(**parameters: Any) -> str:
@@ -203,11 +229,11 @@ async def _connect(http: HttpClient, path: str) -> connect:
     return opening
 
 
-async def _frames(socket: ClientConnection) -> AsyncGenerator[Events | Patches]:
+async def _frames(socket: ClientConnection) -> AsyncGenerator[StreamFrame]:
     async for text in socket:
         received: Frame = _decode(text)
         match received:
-            case Events() | Patches() as frame:
+            case Events() | Patches() | Rows() as frame:
                 yield frame
             case Failed() as frame:
                 raise _failure(frame)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -61,6 +61,24 @@ class HttpClient:
                 "check that it and this program are of one version"
             ) from error
 
+    async def stream(self, path: str) -> AsyncGenerator[bytes]:
+        """Yield an answer piece by piece. One that breaks off is an error."""
+        import httpx
+
+        try:
+            async with self._http().stream("GET", path) as response:
+                if not response.is_success:
+                    content = await response.aread()
+                    raise meant_by(response.status_code, response.headers, content)
+                async for piece in response.aiter_bytes():
+                    yield piece
+        except httpx.HTTPError as error:
+            raise self._away(error) from error
+
+    def _away(self, error: Exception) -> ServerError:
+        reason = str(error) or type(error).__name__
+        return ServerError(f"the server at {self.address} cannot be reached ({reason}); {GONE}")
+
     async def _send(
         self, method: str, path: str, body: Any, query: Mapping[str, Any] | None
     ) -> httpx.Response:
@@ -73,10 +91,7 @@ class HttpClient:
                 method, path, content=content, headers=headers, params=_written(query)
             )
         except httpx.HTTPError as error:
-            reason = str(error) or type(error).__name__
-            raise ServerError(
-                f"the server at {self.address} cannot be reached ({reason}); {GONE}"
-            ) from error
+            raise self._away(error) from error
 
     def _http(self) -> httpx.AsyncClient:
         # Imported late: who watches nothing and asks nothing does not pay for it.

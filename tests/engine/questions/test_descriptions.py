@@ -364,3 +364,11 @@ def test_a_line_of_an_mcp_tools_argument_cannot_pass_for_another_argument(
     lines = describe("mcp__a__b", given, CWD).text.split("\n")
     heads = [line for line in lines if line and not line.startswith("    ")]
     assert [head.partition(":")[0] for head in heads] == list(given)
+
+
+def test_a_long_path_keeps_its_name_in_the_title() -> None:
+    path = f"/srv/{'deep/' * 40}hello.txt"
+    shown = describe("Write", {"file_path": path, "content": "Ahoy.\n"}, cwd="/boat")
+    assert shown.title.startswith("Write /srv/deep/")
+    assert shown.title.endswith("deep/hello.txt (1 line)")
+    assert path in shown.text

@@ -114,8 +114,10 @@ class Fold:
     @property
     def entries(self) -> list[Entry]:
         """What a reader of the journal gets."""
-        made = enumerate(self.journal.drafts, 1)
-        return [Entry(seq, *draft[:3], cast("Any", told_of(draft))) for seq, draft in made]
+        return [
+            Entry(seq, draft.session_id, draft.kind, draft.at, cast("Any", told_of(draft)))
+            for seq, draft in enumerate(self.journal.drafts, 1)
+        ]
 
     def check(self) -> None:
         """Whatever was said, it can be told again, put down and taken up."""

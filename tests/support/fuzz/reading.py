@@ -24,8 +24,10 @@ ASKING = ("/mcp", "/context", "/commands", "/models", "/greeting")
 ENDLESS = ("/stream", "/ws", "/openapi.json")
 OF_ONE_ITEM = "/conversation/source"
 """What is asked for with the id of an item."""
-CHANGING = ("/healthz", "/metrics", "/api/settings", "/api/runners")
-"""What tells of the server itself: another one tells something else."""
+CHANGING = ("/healthz", "/metrics", "/api/settings", "/api/runners", "/api/activity")
+"""What tells of the server itself, or of this moment: another one tells something else."""
+OF_NOW = ("/timeline", "/cassette")
+"""What ends now, and what has the pieces of messages while they are kept."""
 MOST_QUESTIONS = 40
 VARIANTS = {
     "/api/sessions/{session_id}": ("", "?output_lines=50", "?output_lines=50&after=0"),
@@ -70,7 +72,11 @@ class Reader:
         events = await self._pages()
         await self._check_like("stream", events, self._stream(events))
         await self._check_like("socket", events, self._socket(events))
-        kept = {path: value for path, value in told.items() if path not in CHANGING}
+        kept = {
+            path: value
+            for path, value in told.items()
+            if path not in CHANGING and not path.endswith(OF_NOW)
+        }
         return kept | {"events": events}
 
     async def ask(self, session_ids: list[str]) -> None:
@@ -92,6 +98,9 @@ class Reader:
             return None
         if as_ == "/metrics":
             return self._metrics(answer.text)
+        if answer.headers["content-type"] == "application/jsonl":
+            lines = answer.content.splitlines()
+            return [self._strictly(f"a line of GET {as_}", line) for line in lines]
         return self._strictly(f"GET {as_}", answer.content)
 
     async def _paths(self) -> AsyncIterator[tuple[str, str]]:

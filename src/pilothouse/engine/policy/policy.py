@@ -15,7 +15,8 @@ from typing import Final
 from pilothouse.api.answers import Allow, ApprovePlan
 from pilothouse.api.questions import Question
 from pilothouse.api.results import DryRun, DryRunLine, PolicyReport
-from pilothouse.errors import PolicyError
+from pilothouse.errors import NotNow, PolicyError, UsageError
+from pilothouse.folders import replace_private
 
 from .effort import TooMuch, bounded
 from .rule_file import parse_rules
@@ -143,6 +144,29 @@ class PolicyFile:
         """Other rules as if they stood in this file, `~` being the same. Raises PolicyError."""
         return Policy.parse(text, home=self._home)
 
+    def save(self, text: str, replaces: str | None) -> None:
+        """Write other rules to the file, in force at once; `replaces` is what must be there now.
+
+        Raises PolicyError for rules that are wrong, and NotNow where the file has another text.
+        """
+        if self.path is None:
+            raise UsageError(
+                "there is no policy file: set `policy_file` and start the server again"
+            )
+        self.parse(text)
+        with self._refreshing:
+            if replaces is not None and _text_in(self.path) != replaces:
+                raise NotNow(
+                    f"{self.path} has been changed meanwhile",
+                    advice="look at it, and save again from its text of now",
+                )
+            try:
+                # A link stays one: whoever keeps the file elsewhere finds it changed there.
+                replace_private(self.path.resolve(), text.encode())
+            except OSError as error:
+                raise PolicyError(f"{self.path} cannot be written: {error.strerror}") from None
+            self._refresh(self.path)
+
     def is_absent(self) -> bool:
         """Return whether there are no rules and no file, so that everything is asked."""
         return not self.policy.rules and not (self.path and os.access(self.path, os.F_OK))
@@ -220,6 +244,15 @@ def _seen(found: os.stat_result) -> _Seen | None:
     if abs(time.time_ns() - found.st_mtime_ns) < _FRESH_NS:
         return None
     return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev)
+
+
+def _text_in(path: Path) -> str:
+    try:
+        return _read(path)[0]
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise _unreadable(path, error) from None
 
 
 def _read(path: Path) -> tuple[str, _Seen | None]:

@@ -20,6 +20,8 @@ __all__ = ["Description", "Format", "describe", "escape", "one_line", "shorten"]
 Format = Literal["text", "command", "diff", "markdown", "url"]
 
 TITLE: Final = 120
+PATH: Final = 80
+"""The most characters that a path has in a title."""
 LONG: Final = 20_000
 DIFFED_LINES: Final = 1_000
 """More are shown without looking for what stayed: that takes the square of their number."""
@@ -133,6 +135,12 @@ class _Call:
         return escape(shorten(_json(self._rest))) if self._rest else ""
 
 
+def _named(path: str) -> str:
+    """A path for a title; of a long one its beginning and, rather, its end: the name is there."""
+    first = PATH // 4
+    return path if len(path) <= PATH else f"{path[:first]}…{path[first + 1 - PATH :]}"
+
+
 def _relative(path: str, cwd: str) -> str:
     """The path from the working directory, or the whole of one that is not below it."""
     if not path or path.startswith("~") or not cwd:
@@ -201,7 +209,8 @@ def _command(call: _Call) -> Description:
 def _edit(call: _Call) -> Description:
     path = call.path("file_path")
     edits = call.objects("edits") or [call.part("old_string", "new_string", "replace_all")]
-    title = f"Edit {path}" if len(edits) == 1 else f"Edit {path} in {len(edits)} places"
+    count = len(edits)
+    title = f"Edit {_named(path)}" if count == 1 else f"Edit {_named(path)} in {count} places"
     hunks = [line for edit in edits for line in _hunk(edit)]
     name = one_line(path, LONG)
     diff = shorten("\n".join([f"--- {name}", f"+++ {name}", *map(escape, hunks)]))
@@ -230,7 +239,7 @@ def _lines_of_diff(old: list[str], new: list[str]) -> list[str]:
 def _write(call: _Call) -> Description:
     path, content = call.path("file_path"), call.text("content")
     count = len(content.splitlines())
-    title = f"Write {path} ({count} line{'' if count == 1 else 's'})"
+    title = f"Write {_named(path)} ({count} line{'' if count == 1 else 's'})"
     return _described(title, _text([one_line(path, LONG), *call.rest()], escape(shorten(content))))
 
 
@@ -240,12 +249,13 @@ def _notebook(call: _Call) -> Description:
     verb = {"insert": "Insert after", "delete": "Delete"}.get(mode, "Replace")
     about = [_member(name, value) for name, value in (("cell", cell), ("mode", mode)) if value]
     text = _text([one_line(path, LONG), *about, *call.rest()], escape(shorten(source)))
-    return _described(f"{verb} cell {cell} of {path}" if cell else f"Edit {path}", text)
+    name = _named(path)
+    return _described(f"{verb} cell {cell} of {name}" if cell else f"Edit {name}", text)
 
 
 def _read(call: _Call) -> Description:
     path = call.path("file_path") or call.path("notebook_path") or call.place("path")
-    return _described(f"Read {path}", _text([one_line(path, LONG), *call.rest()]))
+    return _described(f"Read {_named(path)}", _text([one_line(path, LONG), *call.rest()]))
 
 
 def _search(call: _Call) -> Description:
