@@ -117,8 +117,7 @@ fetch_clis() {
   "$PY" -m pilothouse_sim.real_cli --cache "$PILOTHOUSE_CACHE" "$@" >/dev/null
 }
 
-# Sets NODE and NPM: the machine's own where all that needs them runs on it (the MCP Inspector asks
-# for most), or those of the pinned wheel.
+# Sets NODE and NPM: the machine's own where all that needs them runs on it (Vite asks for most), or those of the pinned wheel.
 find_node() {
   NODE="$(command -v node || true)"
   NPM=("$(command -v npm || true)")
@@ -129,22 +128,50 @@ find_node() {
     fail "found no Node in $VENV: remove it and run again"
   NODE="$wheel/bin/node"
   NPM=("$NODE" "$wheel/lib/node_modules/npm/bin/npm-cli.js")
-  node_serves || fail "the Node in $VENV does not run here: install Node 20.10 or newer and run again"
+  node_serves || fail "the Node in $VENV does not run here: install Node 20.19 or newer and run again"
 }
 
 node_serves() {
   "$NODE" -e 'const [major, minor] = process.versions.node.split(".").map(Number)
-process.exit(major > 20 || (major === 20 && minor >= 10) ? 0 : 1)' >/dev/null 2>&1
+process.exit(major > 20 || (major === 20 && minor >= 19) ? 0 : 1)' >/dev/null 2>&1
 }
 
 # The official TypeScript SDK, without the CLIs that it would bring along.
 fetch_typescript() {
-  install_packages "the TypeScript SDK" tests/sim/simulator/sdks/typescript .cache/typescript
+  install_packages "the TypeScript SDK" tests/sim/simulator/sdks/typescript .cache/typescript --omit=optional
 }
 
 # The command line of the MCP Inspector.
 fetch_inspector() {
-  install_packages "the MCP Inspector" tests/clients/inspector .cache/inspector
+  install_packages "the MCP Inspector" tests/clients/inspector .cache/inspector --omit=optional
+}
+
+# A browser for the tests of the console.
+need_browser() {
+  local name
+  for name in chromium chromium-browser google-chrome; do
+    ! command -v "$name" >/dev/null || return 0
+  done
+  [ -z "${PILOTHOUSE_CHROMIUM:-}" ] || return 0
+  [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null ||
+    fail "the tests of the console need Chromium: install it (Debian: apt install chromium), or set PILOTHOUSE_CHROMIUM to its path, and run again"
+  make_writable_places
+  echo "$SCRIPT: installing Chromium for the tests of the console" >&2
+  (apt-get update && apt-get install -y --no-install-recommends chromium fonts-liberation) >"$LOG" 2>&1 ||
+    fail "could not install Chromium (log in .cache/pip.log): run apt install chromium, and then this again"
+}
+
+# Mostly waiting for CLIs to start: a few more workers than cores.
+run_tests() {
+  "$PY" -m pytest -n "${PILOTHOUSE_TEST_WORKERS:-3}" "$@"
+}
+
+# The browsers have workers of their own: what they leave in a process, other tests count.
+run_all_tests() {
+  local failed=0
+  run_tests "$@" --ignore=tests/console || failed=1
+  run_tests "$@" tests/console || failed=1
+  return "$failed"
 }
 
 # What the lines of the pages install, for tests that have no network to fetch it from.
@@ -159,19 +186,43 @@ fetch_wheels() {
   cp requirements/install.txt "$wheels/stamp"
 }
 
+# The page of the console, into its place in the tree. What it is built with stays in .cache/console.
+build_console() {
+  local dist="$ROOT/src/pilothouse/faces/console/dist"
+  [ "$(console_sum)" != "$(cat "$dist/built" 2>/dev/null)" ] || return 0
+  copy_console
+  echo "$SCRIPT: building the console" >&2
+  (cd .cache/console && "$NODE" node_modules/vite/bin/vite.js build --outDir "$dist") >.cache/npm.log 2>&1 ||
+    fail "could not build the console (log in .cache/npm.log)"
+  console_sum >"$dist/built"
+}
+
+# Its sources beside the packages it is built and checked with.
+copy_console() {
+  local page=src/pilothouse/faces/console/page
+  install_packages "what the console is built with" "$page" .cache/console
+  (cd "$page" && tar -cf - --exclude=./node_modules .) | (rm -rf .cache/console/src && cd .cache/console && tar -xf -)
+}
+
+console_sum() {
+  (cd "$ROOT/src/pilothouse/faces/console/page" &&
+    find . -name node_modules -prune -o -type f -print | LC_ALL=C sort | xargs cksum | cksum)
+}
+
 # What a lock file pins, into a folder of its own; the copy of that file says that all of it is there.
 install_packages() {
   local what="$1" from="$ROOT/$2" to="$ROOT/$3"
+  shift 3
   find_node
   export PILOTHOUSE_NODE="$NODE"
   cmp -s "$from/package-lock.json" "$to/stamp" && return 0
   make_writable_places
-  echo "$SCRIPT: installing $what into $3" >&2
+  echo "$SCRIPT: installing $what into ${to#"$ROOT/"}" >&2
   rm -rf "$to"
   mkdir -p "$to"
   cp "$from/package.json" "$from/package-lock.json" "$to"
-  (cd "$to" && PATH="$(dirname "$NODE"):$PATH" "${NPM[@]}" ci --ignore-scripts --omit=optional \
-    --no-audit --no-fund >"$ROOT/.cache/npm.log" 2>&1) ||
+  (cd "$to" && PATH="$(dirname "$NODE"):$PATH" "${NPM[@]}" ci --ignore-scripts "$@" \
+    --no-audit --no-fund --fetch-retries=1 --fetch-retry-mintimeout=1000 --fetch-retry-maxtimeout=3000 >"$ROOT/.cache/npm.log" 2>&1) ||
     fail "could not install $what (log in .cache/npm.log): check your network and run again"
   cp "$from/package-lock.json" "$to/stamp"
 }

@@ -118,8 +118,8 @@ def test_without_a_command_it_says_which_there_are(capsys: pytest.CaptureFixture
         main([])
     assert left.value.code == 2
     listed = (
-        "{demo,dial-in,doctor,journal,mcp,policy,record,relay,runner,runners,serve,settings,"
-        "status,stop}"
+        "{demo,dial-in,doctor,journal,mcp,open,policy,record,relay,runner,runners,serve,"
+        "settings,status,stop}"
     )
     told = capsys.readouterr().err
     assert told.count(listed) == 1

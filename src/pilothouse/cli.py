@@ -120,6 +120,7 @@ def _parser() -> argparse.ArgumentParser:
     doctor.set_defaults(command=_doctor)
     _add_journal(commands)
     _add_mcp(commands)
+    _add_open(commands)
     _add_policy(commands)
     commands.add_parser("record", help="run a CLI and keep what passes, to be replayed later")
     commands.add_parser("relay", help="run a CLI and carry it to a server, across its restarts")
@@ -222,6 +223,13 @@ def _add_mcp(commands: Any) -> None:
         help=f"print what to tell a client, and end: {', '.join(MCP_CLIENTS)}",
     )
     mcp.set_defaults(command=_mcp)
+
+
+def _add_open(commands: Any) -> None:
+    parser = _add(commands, "open", "open the console in a browser, signed in by a one-time link")
+    only = "print the link and open nothing"
+    parser.add_argument("--print", dest="only_print", action="store_true", help=only)
+    parser.set_defaults(command=_open)
 
 
 def _add_policy(commands: Any) -> None:
@@ -343,6 +351,22 @@ def _mcp(chosen: argparse.Namespace) -> int:
         standalone=chosen.standalone,
         permission_check=chosen.permission_check,
     )
+    return 0
+
+
+def _open(chosen: argparse.Namespace) -> int:
+    import asyncio
+
+    from pilothouse.server.console_link import ask_link, show
+
+    settings = _load(chosen)
+    link = asyncio.run(ask_link(settings))
+    if link.warning:
+        _note(link.warning)
+    print(link.url, flush=True)
+    if not chosen.only_print:
+        show(link, settings.runtime_dir, os.environ)
+    _note("the link signs one browser in, within ten minutes")
     return 0
 
 

@@ -181,17 +181,20 @@ async def test_no_process_tells_a_secret(
         check(filter(None, told), secrets)
 
 
-async def test_the_server_tells_a_stranger_nothing_but_its_proof(
+async def test_the_server_tells_a_stranger_nothing_but_its_proof_and_the_console_s_page(
     machine: Machine, engine: RemoteEngine
 ) -> None:
     secrets = await secrets_of(machine, engine)
     running = machine.found()
     assert running is not None
     async with httpx.AsyncClient(base_url=running.address, trust_env=False) as http:
-        paths = ("/", "/api/sessions", "/api/settings", "/healthz", "/metrics", "/openapi.json")
+        paths = ("/api/sessions", "/api/settings", "/healthz", "/metrics", "/openapi.json")
         answers = [await http.get(path) for path in paths]
         assert {each.status_code for each in answers} == {401}
         answers.append(await http.get("/proof", params={"nonce": "n" * 43}))
+        assert answers[-1].status_code == 200
+        # The page of the console says where its link is, to everybody.
+        answers.append(await http.get("/"))
         assert answers[-1].status_code == 200
     check([each.content for each in answers], secrets)
 

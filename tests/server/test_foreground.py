@@ -395,14 +395,16 @@ async def test_the_start_script_shows_the_machine_and_then_serves(
     shutil.copy(ROOT / "scripts/start", folder)
     # What it sources would install the dependencies.
     (folder / "_env.sh").write_text(
-        f"PY={sys.executable}\nVENV=/v\nneed() {{ :; }}\nwrite_commands() {{ :; }}\n"
+        f"PY={sys.executable}\nVENV=/v\nSCRIPT=scripts/start\n"
+        "need() { :; }\nwrite_commands() { :; }\nbuild_console() { exit 1; }\n"
     )
     serving = await machine.start(str(folder / "start"))
     told = "".join(serving.told[:-1])
     assert "PROBLEM credential" in told
     assert 'the command is /v/bin/pilothouse; in another terminal: PATH="$PATH:/v/bin"' in told
     assert machine.health() is not None
-    (first_request,) = await serving.rest()
+    assert "scripts/start: there will be no console" in serving.errors
+    first_request, *_ = await serving.rest()
     assert first_request.startswith("try: curl ")
     assert str(machine.settings.state_dir / "token") in first_request
 

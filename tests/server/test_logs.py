@@ -188,6 +188,8 @@ SECRETS = [
     ("the variable holds %s", "value-of-a-key"),
     ("GET /api/events?token=%s", "abcdefghijkl"),
     ("GET https://%s@example.com", "ada:lovelace"),
+    ("open http://127.0.0.1:8137/#enter=%s", "aB3_-xyz"),
+    ("it sent theme=dark; pilothouse-8137=%s", "aB3_-xyz"),
 ]
 
 

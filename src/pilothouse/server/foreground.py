@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from pilothouse.doors.door import Doors
     from pilothouse.engine.engine import SessionEngine
+    from pilothouse.faces.console.console import Console
     from pilothouse.faces.http import Application
 
 __all__ = ["import_app", "serve"]
@@ -91,7 +92,7 @@ def import_app() -> None:
     served, and while events come in fast that is done every few seconds. Before the engine opens:
     what that holds may become garbage.
     """
-    for name in ("doors.admission", "faces.http"):
+    for name in ("doors.admission", "faces.http", "faces.console.console"):
         import_module(f"pilothouse.{name}")
     gc.freeze()
 
@@ -168,13 +169,15 @@ class _Host:
 
         mcp = McpOverHttp(engine, self._settings)
         attendance = Attendance()
-        app = self._app(engine, mcp, doors, attendance)
+        console = self._console()
+        app = self._app(engine, mcp, doors, attendance, console)
         failed: PilothouseError | None = None
 
         def started() -> None:
             nonlocal failed
             try:
                 self._publish()
+                self._greet(console)
             except ServerError as error:
                 # What was opened is closed in order first.
                 failed = error
@@ -213,10 +216,24 @@ class _Host:
             for each in watching:
                 each.cancel()
         runtime.forget(self._folder)
+        await console.aclose()
         return failed
 
+    def _console(self) -> Console:
+        from pilothouse.faces.console.browsers import FILE_NAME, Browsers
+        from pilothouse.faces.console.console import Console
+        from pilothouse.faces.console.page_files import PageFiles
+
+        browsers = Browsers(self._settings.state_dir / FILE_NAME)
+        return Console(browsers, PageFiles(), version=__version__)
+
     def _app(
-        self, engine: SessionEngine, mcp: McpOverHttp, doors: Doors, guests: Attendance
+        self,
+        engine: SessionEngine,
+        mcp: McpOverHttp,
+        doors: Doors,
+        guests: Attendance,
+        console: Console,
     ) -> Application:
         from pilothouse.faces.http import create_app, make_tracer
 
@@ -231,6 +248,7 @@ class _Host:
             mounts={MCP_PATH: mcp},
             doors=doors,
             guests=guests,
+            console=console,
         )
 
     def _publish(self) -> None:
@@ -245,8 +263,15 @@ class _Host:
         )
         runtime.publish(self._folder, running)
         log.info("serving", extra={"address": self._address, "pid": running.pid})
+
+    def _greet(self, console: Console) -> None:
+        """Say where it serves. A link opens everything: it is for a person, not for a log."""
         self._tell(f"serving at {self._address}")
         self._tell(f"try: {_first_request(self._settings, self._address)}")
+        if console.lack:
+            self._tell(console.lack)
+        elif self._is_watched:
+            self._tell(f"open the console: {console.make_link(self._address).url}")
 
 
 def _first_request(settings: Settings, address: str) -> str:

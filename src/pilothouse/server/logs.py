@@ -38,7 +38,8 @@ PATTERNS: Final = re.compile(
     | (?<=://)[^/@\s"']+(?=@)
     | (?i:(?<=bearer\s)|(?<=basic\s))[\w.~+/=-]{8,}
     | (?i:(?<=authorization:\s)|(?<=cookie:\s))[^\r\n"']+
-    | (?i:(?<=token=)|(?<=api_key=)|(?<=apikey=)|(?<=password=)|(?<=secret=))[^\s&"']+
+    | \bpilothouse-\d{1,5}=[\w-]+
+    | (?i:(?<=enter=)|(?<=token=)|(?<=api_key=)|(?<=apikey=)|(?<=password=)|(?<=secret=))[^\s&"']+
     """,
     re.VERBOSE,
 )

@@ -6,7 +6,7 @@ import http.client
 import ssl
 import time
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from msgspec import DecodeError, json
@@ -19,9 +19,19 @@ from . import runtime
 from .attendance import FACE
 from .runtime import Running
 
-__all__ = ["answering", "connection_to", "health", "tls_context"]
+__all__ = ["ANSWERS_WITHIN", "Reachable", "answering", "connection_to", "health", "tls_context"]
 
 ANSWERS_WITHIN: Final = 5.0
+
+
+class Reachable(Protocol):
+    """What is needed to speak to a server."""
+
+    @property
+    def address(self) -> str: ...
+
+    @property
+    def token(self) -> str: ...
 
 
 def answering(settings: Settings, within: float = ANSWERS_WITHIN) -> Running | None:
@@ -62,7 +72,7 @@ def _told(response: http.client.HTTPResponse) -> dict[str, Any] | None:
 
 
 def connection_to(
-    running: Running, certificate: Path | None, within: float
+    running: Reachable, certificate: Path | None, within: float
 ) -> http.client.HTTPConnection:
     """A connection for requests with the token; made, and the server proved, at the first one."""
     where = urlsplit(running.address)
@@ -76,7 +86,7 @@ def connection_to(
 class _Proven(http.client.HTTPConnection):
     """Sends nothing before the server has proved that it knows the token."""
 
-    def __init__(self, running: Running, within: float) -> None:
+    def __init__(self, running: Reachable, within: float) -> None:
         where = urlsplit(running.address)
         assert where.hostname is not None
         super().__init__(where.hostname, where.port, timeout=within)

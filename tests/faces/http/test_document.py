@@ -7,6 +7,7 @@ from typing import Any
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
 from pilothouse.api.problems import STATUSES
+from pilothouse.faces.console.page_files import PAGE_PATHS
 from pilothouse.faces.http.document import make_document
 from tests.support.http.fake_engine import FakeEngine
 from tests.support.http.serving import calling, make_app
@@ -31,8 +32,9 @@ async def test_the_document_is_published() -> None:
 
 
 def test_every_route_is_in_the_document_and_nothing_else() -> None:
-    routes = make_app(FakeEngine()).routes
-    assert {each.path_format for each in routes} == set(DOCUMENT["paths"])
+    routes = {each.path_format for each in make_app(FakeEngine()).routes}
+    assert routes - set(PAGE_PATHS) == set(DOCUMENT["paths"])
+    assert set(PAGE_PATHS) < routes
 
 
 def test_every_operation_is_described() -> None:
@@ -83,8 +85,8 @@ def test_an_answer_is_told_apart_by_its_kind() -> None:
     assert set(schema["discriminator"]["mapping"]) >= {"allow", "deny", "approve_plan"}
 
 
-def test_everything_but_the_proof_needs_the_token() -> None:
+def test_everything_but_the_proof_and_the_way_in_needs_the_token() -> None:
     assert DOCUMENT["security"] == [{"token": []}]
     assert DOCUMENT["components"]["securitySchemes"]["token"]["scheme"] == "bearer"
     open_to_all = {path: each["security"] for path, _, each in OPERATIONS if "security" in each}
-    assert open_to_all == {"/proof": []}
+    assert open_to_all == {"/proof": [], "/console/enter": []}

@@ -63,7 +63,9 @@ async def test_the_other_checks_stay(headers: dict[str, str], status: int) -> No
     assert (await asked(f"/proof?nonce={NONCE}", headers=headers)).status_code == status
 
 
-@pytest.mark.parametrize("path", ["/proof/", "//proof", "/Proof", "/proof/x", "/healthz", "/"])
+@pytest.mark.parametrize(
+    "path", ["/proof/", "/x//proof", "/Proof", "/proof/x", "/healthz", "/console"]
+)
 async def test_nothing_else_is_open(path: str) -> None:
     assert (await asked(f"{path}?nonce={NONCE}")).status_code == 401
 

@@ -132,6 +132,51 @@ async def test_a_socket_has_changes_of_a_conversation_and_takes_requests(address
         assert (done["type"], done["id"]) == ("done", 1)
 
 
+async def test_rows_that_change_are_server_sent(address: str, engine: FakeEngine) -> None:
+    async with httpx.AsyncClient(base_url=address, headers=BEARER) as http:
+        cursor = (await http.get("/api/sessions")).json()["cursor"]
+        engine.append("session-1")
+        async with http.stream("GET", f"/api/sessions/stream?after={cursor}") as response:
+            begin, told = await take(messages(response), 2)
+            assert begin[""] == f"from {cursor}"
+            assert (told["event"], told["id"]) == ("sessions", "3")
+            changes = json.loads(told["data"])
+            assert [each["session_id"] for each in changes["changed"]] == ["session-1"]
+            assert (changes["cursor"], changes["removed"], changes["reset"]) == (3, [], False)
+        question = engine.pose("session-1")
+        async with http.stream(
+            "GET", "/api/sessions/stream", headers={"last-event-id": told["id"]}
+        ) as response:
+            _, told = await take(messages(response), 2)
+            assert [each["id"] for each in json.loads(told["data"])["questions"]] == [question.id]
+
+
+async def test_a_socket_has_rows_that_change_and_takes_requests(
+    address: str, engine: FakeEngine
+) -> None:
+    place = address.replace("http", "ws")
+    async with connect(f"{place}/api/sessions/ws", additional_headers=BEARER) as socket:
+        begin = json.loads(await socket.recv())
+        assert (begin["type"], begin["cursor"], begin["changed"]) == ("sessions", 2, [])
+        await socket.send(json.dumps({"id": 1, "do": "list"}))
+        done = json.loads(await socket.recv())
+        assert (done["type"], done["result"]["total"]) == ("done", 2)
+        engine.append("session-1")
+        told = json.loads(await socket.recv())
+        assert (told["type"], told["cursor"]) == ("sessions", 3)
+        assert [each["session_id"] for each in told["changed"]] == ["session-1"]
+
+
+async def test_who_follows_the_list_with_a_foreign_cursor_is_told_to_list_again(
+    address: str,
+) -> None:
+    place = address.replace("http", "ws")
+    async with connect(f"{place}/api/sessions/ws?after=900", additional_headers=BEARER) as socket:
+        await socket.recv()
+        told = json.loads(await socket.recv())
+        assert (told["reset"], told["cursor"], told["changed"]) == (True, 2, [])
+
+
 @pytest.mark.parametrize("path", ["stream", "ws"])
 async def test_a_conversation_of_nobody_is_refused(address: str, path: str) -> None:
     async with httpx.AsyncClient(base_url=address, headers=BEARER) as http:

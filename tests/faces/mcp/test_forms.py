@@ -451,9 +451,10 @@ EXAMPLES = {"string": "text", "integer": 1, "number": 1.5, "boolean": True}
 def fillings(question: Question, *, titled: bool) -> Iterator[dict[str, Any]]:
     """The form filled in so that each of its options is chosen once."""
     fields = properties(question, titled=titled)
-    is_extra = "_other" if question.kind == "questions" else "\0"
     least = {
-        name: _values(field)[0] for name, field in fields.items() if not name.endswith(is_extra)
+        name: _values(field)[0]
+        for name, field in fields.items()
+        if question.kind != "questions" or not name.endswith("_other")
     }
     for name, field in fields.items():
         for value in _values(field):

@@ -49,6 +49,7 @@ class FoldingEngine(FakeEngine):
         before: str | None = None,
         after: str | None = None,
         limit: int = 50,
+        search: str = "",
     ) -> ConversationPage:
         folded = Conversation()
         folded.apply_all([each for each in self.journal if each.session_id == session_id])

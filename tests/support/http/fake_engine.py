@@ -18,6 +18,7 @@ from pilothouse.api.events import Batch, Event, Gap
 from pilothouse.api.items import (
     ConversationPage,
     ConversationPatches,
+    Hit,
     ItemSource,
     Patch,
     TextItem,
@@ -25,6 +26,8 @@ from pilothouse.api.items import (
 from pilothouse.api.questions import Answered, Asked, Question, Way
 from pilothouse.api.requests import Ask, DialIn, Fork, Say, Start
 from pilothouse.api.results import (
+    Activity,
+    ActivityDay,
     AllStopped,
     Cancelled,
     CostLine,
@@ -36,6 +39,7 @@ from pilothouse.api.results import (
     Health,
     Interrupted,
     ModeSet,
+    Paths,
     PolicyReport,
     Rewound,
     Runner,
@@ -43,9 +47,11 @@ from pilothouse.api.results import (
     Said,
     Started,
     Stopped,
+    Stretch,
+    Timeline,
 )
-from pilothouse.api.statuses import Listed, Listing, Queued, Status, Tokens
-from pilothouse.api.values import JsonObject
+from pilothouse.api.statuses import Listed, Listing, Queued, SessionChanges, Status, Tokens
+from pilothouse.api.values import JsonObject, State
 
 Runners = list[Runner]
 DialInsWaiting = list[DialInWaiting]
@@ -59,6 +65,7 @@ class FakeEngine:
 
     def __init__(self) -> None:
         self.sessions: dict[str, Status] = {}
+        self.archived: set[str] = set()
         self.asked: dict[str, Question] = {}
         self.journal: list[Event] = []
         self.gaps: list[Gap] = []
@@ -229,6 +236,14 @@ class FakeEngine:
             await self.stop(session_id)
         return AllStopped(sessions=live)
 
+    async def archive(self, session_id: str, *, archived: bool = True) -> Listed:
+        status = self._known(session_id)
+        if archived:
+            self.archived.add(session_id)
+        else:
+            self.archived.discard(session_id)
+        return self._listed(status)
+
     async def fork(self, session_id: str, request: Fork) -> Started:
         return self._new(self._known(session_id).cwd, parent=session_id, label=request.label)
 
@@ -279,10 +294,23 @@ class FakeEngine:
         before: str | None = None,
         after: str | None = None,
         limit: int = 50,
+        search: str = "",
     ) -> ConversationPage:
         self._known(session_id)
+        if search:
+            hits = [Hit(id="t", kind="text", text=f"…{search} before {before}", at=3)]
+            return ConversationPage(items=[], hits=hits, cursor=7)
         shown = f"{limit} items before {before} or after {after}"
         return ConversationPage(items=[TextItem(id="t", seq=3, text=shown)], cursor=7, earlier=True)
+
+    async def cassette(self, session_id: str) -> AsyncGenerator[bytes]:
+        self._known(session_id)
+        yield b'{"cassette":1}\n'
+        yield b'{"t":0,"d":"out","json":{}}\n'
+
+    async def timeline(self, session_id: str) -> Timeline:
+        self._known(session_id)
+        return Timeline(spans=[Stretch(doing="tool", start=NOW, end=NOW + 5, name="Bash")], at=NOW)
 
     async def item_source(self, session_id: str, item: str) -> ItemSource:
         self._known(session_id)
@@ -340,21 +368,62 @@ class FakeEngine:
         return replace(status, output=said, cursor=self.cursor)
 
     async def list(
-        self, *, cwd: str | None = None, limit: int = 50, offset: int = 0, live: bool = False
+        self,
+        *,
+        cwd: str | None = None,
+        limit: int = 50,
+        offset: int = 0,
+        live: bool = False,
+        search: str = "",
+        state: State | None = None,
+        label: str | None = None,
+        machine: str | None = None,
+        archived: bool = False,
     ) -> Listing:
         found = [
-            Listed(
-                session_id=each.session_id,
-                cwd=each.cwd,
-                title=each.label or "",
-                updated_at=each.updated_at,
-                state=each.state,
-                live=each.live,
-            )
+            self._listed(each)
             for each in self.sessions.values()
-            if (cwd is None or each.cwd == cwd) and (each.live or not live)
+            if (cwd is None or each.cwd == cwd)
+            and (each.live or not live)
+            and state in (None, each.state)
+            and label in (None, each.label)
+            and machine in (None, each.machine)
+            and archived == (each.session_id in self.archived)
+            and search in each.session_id
         ]
-        return Listing(sessions=found[offset : offset + limit], total=len(found))
+        return Listing(
+            sessions=found[offset : offset + limit], total=len(found), cursor=self.cursor
+        )
+
+    def _listed(self, status: Status) -> Listed:
+        return Listed(
+            session_id=status.session_id,
+            cwd=status.cwd,
+            title=status.label or "",
+            updated_at=status.updated_at,
+            state=status.state,
+            live=status.live,
+            archived=status.session_id in self.archived,
+        )
+
+    async def directories(self, path: str) -> Paths:
+        self._maybe_raise()
+        return Paths(paths=[f"{path}/below"])
+
+    async def files(self, session_id: str, *, query: str = "") -> Paths:
+        self._known(session_id)
+        return Paths(paths=[f"src/{query}.py"])
+
+    async def follow_sessions(self, after: int | None = None) -> AsyncGenerator[SessionChanges]:
+        """Each event changes the row of its session; a gap is a reset."""
+        async for batch in self.watch(after):
+            names = {each.session_id for each in batch.events}
+            yield SessionChanges(
+                cursor=batch.cursor,
+                changed=[self._listed(self.sessions[name]) for name in sorted(names)],
+                questions=[each for each in self.asked.values() if each.session_id in names],
+                reset=bool(batch.gaps),
+            )
 
     async def questions(
         self,
@@ -410,6 +479,10 @@ class FakeEngine:
     async def policy(self) -> PolicyReport:
         return PolicyReport(path="/policy.toml", rules=2, loaded_at=NOW, text="# none")
 
+    async def save_policy(self, text: str, *, replaces: str | None = None) -> PolicyReport:
+        self._maybe_raise()
+        return PolicyReport(path="/policy.toml", rules=2, loaded_at=NOW, text=text)
+
     async def policy_dry_run(self, text: str) -> DryRun:
         if "[" in text and "]" not in text:
             raise errors.PolicyError("line 1: a bracket is open")
@@ -435,6 +508,9 @@ class FakeEngine:
         line = CostLine(group=session_id or by, usd=0.5, turns=1, tokens=Tokens(input=since or 1))
         lines = [] if before else [line]
         return CostReport(by=by, lines=lines, total_usd=0.5, today_usd=0.25, older=limit)
+
+    async def activity(self, *, since: int = 0) -> Activity:
+        return Activity(days=[ActivityDay(day="2026-01-31", turns=since)])
 
     async def dial_in(self, request: DialIn) -> DialInOpened:
         self._maybe_raise()

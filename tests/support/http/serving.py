@@ -6,17 +6,28 @@ import asyncio
 import socket
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
 
 from pilothouse.api.engine import Engine
 from pilothouse.doors.http_server import make_server
+from pilothouse.faces.console.browsers import Browsers
+from pilothouse.faces.console.console import Console
+from pilothouse.faces.console.page_files import PageFiles
 from pilothouse.faces.http import Application, create_app, end_streams
 
 TOKEN = "t0ken-of-the-tests"
 BEARER = {"Authorization": f"Bearer {TOKEN}"}
 LIMIT = 64 * 1024
+NOT_BUILT = Path(__file__).parent / "no-dist"
+"""Where no console is, whatever was built in this tree."""
+
+
+def make_console(file: Path | None = None, folder: Path = NOT_BUILT) -> Console:
+    """`file`: who is signed in; `folder`: the page as it was built."""
+    return Console(Browsers(file), PageFiles(folder), version="1.2.3")
 
 
 def make_app(engine: Engine, **more: Any) -> Application:
@@ -24,7 +35,7 @@ def make_app(engine: Engine, **more: Any) -> Application:
         engine,
         token=TOKEN,
         hosts=["localhost", "127.0.0.1", "[::1]"],
-        **{"body_limit": LIMIT, "version": "1.2.3", **more},
+        **{"body_limit": LIMIT, "version": "1.2.3", "console": make_console(), **more},
     )
 
 

@@ -143,7 +143,9 @@ class KillableServer:
 
     def relays(self) -> dict[str, RunningRelay]:
         """By run: the relays that live."""
-        files = (self.folder / "state").glob(f"**/relays/*/{registry.NAME}")
+        # One that ends removes its folder meanwhile, which a walk takes as empty.
+        walk = os.walk(self.folder / "state")
+        files = (Path(folder, registry.NAME) for folder, _, names in walk if registry.NAME in names)
         return {each.run: each for file in files if (each := registry.alive(file))}
 
     def has(self, relay: RunningRelay) -> bool:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing, asynccontextmanager
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from starlette.routing import Route, Router, WebSocketRoute
@@ -19,19 +19,22 @@ from pilothouse.api.operations import OPERATIONS, Operation, OperationCall
 from pilothouse.api.queries import ProofQuery
 
 from . import metrics
+from .compression import packed
 from .document import make_document
-from .entrance import DoorApp, Entrance, Guests, NameCheck, header, too_large
+from .entrance import ConsoleApp, DoorApp, Entrance, Guests, NameCheck, header, too_large
 from .problems import Unacceptable, no_such_method, no_such_path, problem_of, refuse
 from .request_values import IDEMPOTENCY_KEY, check_path, read_body, read_query, with_key
-from .responses import begin_response, note_status
+from .responses import Answering, HttpAnswer, begin_response, note_status
 from .sockets import Sockets
 from .streams import (
     Begin,
     Streams,
     begin_conversation,
     begin_events,
+    begin_sessions,
     caller_left,
     check_method,
+    first_of,
     serve_stream,
     unless,
 )
@@ -40,23 +43,15 @@ from .traces import Tracing
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-__all__ = ["Application", "create_app", "end_streams"]
+__all__ = ["Application", "create_app", "end_streams", "read_bytes"]
 
-JSON = "application/json"
 CONVERSATION = "/api/sessions/{session_id}/conversation"
+CASSETTE = "/api/sessions/{session_id}/cassette"
+_CASSETTE_HEADERS = ((b"content-type", b"application/jsonl"),)
 KEY_HEADER = IDEMPOTENCY_KEY.lower().encode()
 
 
-class HttpAnswer(NamedTuple):
-    """What a request is answered with."""
-
-    body: bytes
-    media: str = JSON
-    status: int = 200
-
-
 AnyRoute = Route | WebSocketRoute
-Answering = Callable[["Scope", "Receive"], Awaitable[HttpAnswer]]
 
 
 def create_app(
@@ -72,13 +67,14 @@ def create_app(
     mounts: Mapping[str, ASGIApp] = MappingProxyType({}),
     doors: DoorApp | None = None,
     guests: Guests | None = None,
+    console: ConsoleApp | None = None,
 ) -> Application:
     """An ASGI application that gives an engine to whoever has the token.
 
     `stream_seconds`: how long an event stream or WebSocket may be open before its reader has to
     come back with its cursor; for ever if left out. `mounts`: other applications behind the same
     checks, each by its path. `doors`: where relays come in at the same address. `guests`: counts
-    everybody else.
+    everybody else. `console`: the page, and the browsers that are signed in to it.
     """
     counted = Counter[tuple[str, str, int]]()
     streams = Streams(stream_seconds)
@@ -86,6 +82,8 @@ def create_app(
     routes = answers.routes()
     for path, other in mounts.items():
         routes += _both(path, _Mount(other))
+    if console is not None:
+        routes += [Route(path, _Path(each)) for path, each in console.answers().items()]
     router = Router(
         routes, redirect_slashes=False, default=_nothing_here, lifespan=answers.lifespan
     )
@@ -99,6 +97,7 @@ def create_app(
         answers=counted,
         doors=doors,
         guests=guests,
+        console=console,
     )
     return Application(router, routes, entrance, streams)
 
@@ -156,7 +155,10 @@ class _Answers:
         methods["/openapi.json"] = {"GET": self._openapi}
         methods[proof.PATH] = {"GET": self._prove}
         return [
+            # Before the paths with a session's id in them, which would take these for one.
+            *self._watching("/api/sessions/stream", "/api/sessions/ws", begin_sessions),
             *(Route(path, _Path(answers)) for path, answers in methods.items()),
+            Route(CASSETTE, _Download(self._engine)),
             *self._watching("/api/events/stream", "/api/ws", begin_events),
             *self._watching(f"{CONVERSATION}/stream", f"{CONVERSATION}/ws", begin_conversation),
         ]
@@ -192,7 +194,7 @@ class _Answers:
         query = read_query(scope["query_string"], operation.query)
         body = None
         if operation.method != "GET":
-            content = await _read_bytes(receive, self._body_limit)
+            content = await read_bytes(receive, self._body_limit)
             if operation.body is not None:
                 empty = b"{}" if operation.body_optional else b""
                 body = read_body(scope, content or empty, operation.body)
@@ -233,25 +235,28 @@ class _Path:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         answering = self._answers.get(scope["method"], self._other)
         try:
-            answer = await answering(scope, receive)
+            answer = await packed(scope, await answering(scope, receive))
         except Exception as error:  # noqa: BLE001 - the boundary: whatever it is, it is told
             await _refuse(scope, send, error)
         else:
-            await begin_response(scope, send, answer.status, self._headers(answer))
-            await send({"type": "http.response.body", "body": answer.body, "more_body": False})
+            await begin_response(scope, send, answer.status, _headers(answer))
+            body = b"" if scope["method"] == "HEAD" else answer.body
+            await send({"type": "http.response.body", "body": body, "more_body": False})
 
     async def _other(self, scope: Scope, _: Receive) -> HttpAnswer:
         if scope["method"] != "OPTIONS":
             raise no_such_method(self._allow)
-        return HttpAnswer(b"", media="", status=204)
+        return HttpAnswer(b"", media="", status=204, headers=((b"allow", self._allow.encode()),))
 
-    def _headers(self, answer: HttpAnswer) -> list[tuple[bytes, bytes]]:
-        if answer.status == 204:
-            return [(b"allow", self._allow.encode())]
-        return [
-            (b"content-type", answer.media.encode()),
-            (b"content-length", b"%d" % len(answer.body)),
-        ]
+
+def _headers(answer: HttpAnswer) -> tuple[tuple[bytes, bytes], ...]:
+    if not answer.media:
+        return answer.headers
+    return (
+        (b"content-type", answer.media.encode()),
+        (b"content-length", b"%d" % len(answer.body)),
+        *answer.headers,
+    )
 
 
 class _Stream:
@@ -270,6 +275,38 @@ class _Stream:
             await _refuse(scope, send, error)
             return
         await serve_stream(begun, self._streams, scope, receive, send)
+
+
+class _Download:
+    """A session's cassette, which is written while it is read from the journal."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        session_id: str = scope["path_params"]["session_id"]
+        async with aclosing(self._engine.cassette(session_id)) as pieces:
+            try:
+                check_method(scope)
+                check_path(scope["path_params"])
+                read_query(scope["query_string"], None)
+                first = await anext(pieces, b"")
+            except Exception as error:  # noqa: BLE001 - the boundary, as above
+                await _refuse(scope, send, error)
+                return
+            await begin_response(scope, send, 200, _CASSETTE_HEADERS)
+            await first_of(self._send(first, pieces, send), self._wait_until_left(receive))
+
+    async def _wait_until_left(self, receive: Receive) -> None:
+        # The answer has begun: nobody is told any more why it ends.
+        await _left(receive)
+
+    async def _send(self, piece: bytes, pieces: AsyncGenerator[bytes], send: Send) -> None:
+        # The socket takes a piece before the next is read.
+        await send({"type": "http.response.body", "body": piece, "more_body": True})
+        async for each in pieces:
+            await send({"type": "http.response.body", "body": each, "more_body": True})
+        await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
 class _Mount:
@@ -317,7 +354,7 @@ async def _left(receive: Receive) -> Unacceptable:
     return caller_left()
 
 
-async def _read_bytes(receive: Receive, limit: int) -> bytes:
+async def read_bytes(receive: Receive, limit: int) -> bytes:
     """The whole body. One without an announced length is counted as it comes."""
     pieces: list[bytes] = []
     size = 0

@@ -9,6 +9,7 @@ import msgspec
 
 from pilothouse.api import (
     answers,
+    console,
     events,
     frames,
     items,
@@ -38,9 +39,9 @@ ALWAYS: Final = (400, 401, 403, 404, 413, 421, 422, 500, 503)
 WHEN_ACTING: Final = (402, 409, 415, 424, 429, 504)
 WORDS: Final = {
     400: "The request is not what HTTP or JSON allow.",
-    401: "The token is missing or wrong.",
+    401: "The token is missing or wrong, or the browser is not signed in.",
     402: "The money that may be spent is spent.",
-    403: "Not allowed: a foreign origin, or what the operator has not opened.",
+    403: "Not allowed: a foreign origin, a cookie alone, or what the operator has not opened.",
     404: "There is no such session, question, message, runner or path.",
     409: "The session or the question is in no state for it.",
     413: "The body is larger than the server takes.",
@@ -56,29 +57,44 @@ WORDS: Final = {
 }
 QUERY_WORDS: Final = {
     "after": "The cursor to go on from, or the item of a conversation: everything after it.",
+    "archived": "The sessions in the archive; else those that are not.",
     "at_rest": "Wait until it neither works nor asks; else until it does not work by itself.",
     "before": "Only what comes before the question or item of this id, or the line of this group.",
     "by": "What to group by, or who answers.",
     "cwd": "Only sessions of this working directory.",
     "item": "The id of an item of the conversation.",
+    "label": "Only sessions with this label.",
     "limit": "At most as many.",
     "live": "Only sessions with a CLI alive.",
+    "machine": "Only sessions on this machine.",
     "nonce": "32 random bytes in base64url, never used before.",
     "offset": "Leave out as many at the beginning.",
     "output_lines": "How many of the last lines of the model's text to include.",
+    "path": "What is typed of a path; `~` is the home of the server's user.",
+    "query": "What is typed of a file's path.",
+    "search": "Of sessions, words that are all in the row; of a conversation, this text.",
     "seconds": "How long to wait at most.",
     "session_id": "Only this session.",
     "since": "Only from this moment on, in milliseconds since the epoch.",
-    "state": "Only questions in this state.",
+    "state": "Only sessions, or questions, in this state.",
 }
 CONVERSATION: Final = "/api/sessions/{session_id}/conversation"
 STREAMED: Final[dict[str, tuple[Any, str]]] = {
     "events": (events.Event, "an event"),
     "gap": (events.Gap, "what is missing"),
     "patches": (items.ConversationPatches, "what changed"),
+    "sessions": (statuses.SessionChanges, "the rows that changed"),
     "error": (Problem, "why the stream ends"),
 }
 """What the data of each kind of server-sent events is."""
+CONSOLE: Final = (
+    console.ConsoleLink,
+    console.EnterConsole,
+    console.LeaveConsole,
+    console.SignedIn,
+    console.SignedOut,
+)
+"""What a browser sends and gets that signs in or out."""
 TAGS: Final = {
     "sessions": "Start sessions, talk to them, steer them.",
     "questions": "What sessions wait on a person for, and the answers.",
@@ -88,6 +104,7 @@ TAGS: Final = {
     "cost": "What was spent.",
     "machines": "Other machines that run sessions for the server.",
     "server": "The server itself.",
+    "console": "Browsers: links that sign one in, and who is signed in.",
 }
 
 
@@ -103,6 +120,7 @@ DESCRIBED: Final = (
     problems,
     frames,
     proof,
+    console,
 )
 """Where the types are that the document shows."""
 
@@ -132,7 +150,9 @@ def make_document(version: str) -> Schema:
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "The token the server made when it was first started.",
+                    "description": "The token the server made when it was first started. A browser "
+                    "that is signed in to the console has a cookie in its place, and sends "
+                    f"`{console.HEADER}: 1` with every request.",
                 }
             },
         },
@@ -151,7 +171,7 @@ class _Schemas:
 
 
 def _schemas() -> tuple[_Schemas, Schema]:
-    types: list[Any] = [Problem, StreamQuery, frames.Frame, proof.Proof]
+    types: list[Any] = [Problem, StreamQuery, frames.Frame, proof.Proof, *CONSOLE]
     types += [carried for carried, _ in STREAMED.values()]
     for operation in OPERATIONS:
         types += [kind for kind in (operation.body, operation.result, operation.query) if kind]
@@ -265,6 +285,13 @@ _LAST_EVENT_ID: Final[Schema] = {
     "description": "The id of the last event that was seen; goes before `after`.",
     "schema": {"type": "string", "pattern": "^[0-9]{1,18}$"},
 }
+_CONSOLE: Final[Schema] = {
+    "name": console.HEADER,
+    "in": "header",
+    "required": True,
+    "description": "That it is the page which asks.",
+    "schema": {"enum": ["1"]},
+}
 
 
 def _other_paths(schemas: _Schemas) -> dict[str, Schema]:
@@ -289,6 +316,28 @@ def _other_paths(schemas: _Schemas) -> dict[str, Schema]:
             schemas[frames.Frame],
             _query_parameters(StreamQuery),
         ),
+        "/api/sessions/stream": _get(
+            "follow_sessions",
+            "sessions",
+            "What changes of the list of sessions, as server-sent events",
+            "text/event-stream",
+            {"schema": _server_sent(schemas, "sessions")},
+            [*_query_parameters(FollowQuery), _LAST_EVENT_ID],
+        ),
+        "/api/sessions/ws": _socket(
+            "sessions_socket",
+            "A WebSocket: what changes of the list of sessions, requests and their answers",
+            schemas[frames.Frame],
+            _query_parameters(FollowQuery),
+        ),
+        "/api/sessions/{session_id}/cassette": _get(
+            "cassette",
+            "sessions",
+            "What passed between a session's CLI and the server, as a cassette for the simulator",
+            "application/jsonl",
+            {"schema": {"type": "string"}},
+            [_path_parameter("session_id")],
+        ),
         f"{CONVERSATION}/stream": _get(
             "follow",
             "sessions",
@@ -308,7 +357,61 @@ def _other_paths(schemas: _Schemas) -> dict[str, Schema]:
             "document", "server", "This document", JSON, {"schema": {"type": "object"}}, []
         ),
         proof.PATH: _proof(schemas[proof.Proof]),
+        **_console(schemas),
     }
+
+
+def _console(schemas: _Schemas) -> dict[str, Schema]:
+    """How a browser signs in and out. The page itself is nothing for programs."""
+    link = _post(
+        "console_link", "Make a link that signs a browser in, once", schemas[console.ConsoleLink]
+    )
+    enter = _post(
+        "enter_console",
+        "Sign this browser in with the code of a link",
+        schemas[console.SignedIn],
+        schemas[console.EnterConsole],
+    )
+    enter["security"] = []
+    enter["parameters"] = [_CONSOLE]
+    enter["description"] = (
+        "Asked without the token, by the page: with its own `Origin`, which browsers send. The "
+        "answer has the cookie, `pilothouse-` and the port."
+    )
+    leave = _post(
+        "leave_console",
+        "Sign this browser out, or all of them",
+        schemas[console.SignedOut],
+        schemas[console.LeaveConsole],
+    )
+    leave["requestBody"]["required"] = False
+    me = _get(
+        "console_me",
+        "console",
+        "Whether this browser is signed in",
+        JSON,
+        {"schema": schemas[console.SignedIn]},
+        [],
+    )
+    return {
+        console.LINKS: {"post": link},
+        console.ENTER: {"post": enter},
+        console.LEAVE: {"post": leave},
+        console.ME: me,
+    }
+
+
+def _post(name: str, summary: str, result: Schema, body: Schema | None = None) -> Schema:
+    shown: Schema = {
+        "operationId": name,
+        "summary": summary,
+        "tags": ["console"],
+        "parameters": [],
+        "responses": {"200": _success(200, result), **_problems((*ALWAYS, 415))},
+    }
+    if body is not None:
+        shown["requestBody"] = {"required": True, "content": {JSON: {"schema": body}}}
+    return shown
 
 
 def _proof(schema: Schema) -> Schema:

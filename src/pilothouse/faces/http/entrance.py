@@ -2,6 +2,8 @@
 
     a request of a relay ──> Host, Origin ──> the doors, which ask for tokens of their own
     any other ──> counted, traced ──> Host, Origin, token, length, a whole path ──> the router
+                                                      │
+                       in its place, of a browser that is signed in: a cookie
 
 Host is checked so that no page can reach this server under a name of its own (DNS rebinding),
 Origin so that no page of another site can use it, also over a WebSocket, which no browser limits
@@ -10,9 +12,10 @@ to its own site.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 from collections import Counter
-from collections.abc import Collection, Generator, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -23,18 +26,35 @@ from pilothouse.api.frames import TOKEN_PREFIX
 from pilothouse.doors.sockets import admit
 
 from .problems import Unacceptable, no_such_path, problem_of, refuse
-from .responses import ANSWERED
+from .responses import ANSWERED, Answering
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from .traces import Tracing
 
-__all__ = ["DoorApp", "Entrance", "Guests", "NameCheck", "header", "subprotocols", "too_large"]
+__all__ = [
+    "BROWSER",
+    "CHALLENGE",
+    "ConsoleApp",
+    "DoorApp",
+    "Entrance",
+    "Guests",
+    "NameCheck",
+    "header",
+    "headers",
+    "subprotocols",
+    "too_large",
+    "without_port",
+]
 
 DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 SCHEMES: Final = {"ws": "http", "wss": "https"}
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+BROWSER: Final = "pilothouse.browser"
+"""In a request's scope: the browser whose cookie it has shown in place of the token."""
+CHALLENGE: Final = {"www-authenticate": 'Bearer realm="pilothouse"'}
+"""The header that every 401 has."""
 
 
 class DoorApp(Protocol):
@@ -52,6 +72,25 @@ class Guests(Protocol):
 
     def counted(self, scope: Any) -> AbstractContextManager[None]:
         """Count a request for as long as the context lasts."""
+        ...
+
+
+class ConsoleApp(Protocol):
+    """The page for browsers, and those that are signed in to it."""
+
+    def is_open(self, path: str) -> bool:
+        """Return whether a path is for those who show nothing."""
+        ...
+
+    def admits(self, scope: Any) -> bool:
+        """Return whether a request has a cookie that stands for the token; it is in the scope then.
+
+        Raises `Unacceptable` for a cookie that is worth nothing.
+        """
+        ...
+
+    def answers(self) -> Mapping[str, Mapping[str, Answering]]:
+        """Return what each path of it answers, by its methods."""
         ...
 
 
@@ -117,6 +156,7 @@ class Entrance:
         answers: Counter[tuple[str, str, int]] | None = None,
         doors: DoorApp | None = None,
         guests: Guests | None = None,
+        console: ConsoleApp | None = None,
     ) -> None:
         """`answers`: how often each method of each route was answered with each status."""
         if not token:
@@ -130,6 +170,7 @@ class Entrance:
         self._answers = Counter[tuple[str, str, int]]() if answers is None else answers
         self._doors = doors
         self._guests = guests
+        self._console = console
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         app = self._app
@@ -144,11 +185,12 @@ class Entrance:
             except Unacceptable as error:
                 await refuse(scope, send, problem_of(error), error.headers)
             else:
+                if (browser := scope.get(BROWSER)) is not None:
+                    receive = _until(browser.left, receive, scope["type"])
                 await app(scope, receive, send)
 
     def _check(self, scope: Scope) -> None:
-        # A client that asks for the proof does not show the token to whom it may not know.
-        if (scope["type"], scope["path"]) != ("http", proof.PATH):
+        if not self._is_open(scope):
             self._check_token(scope)
             admit(scope)
         self._check_length(scope)
@@ -156,6 +198,13 @@ class Entrance:
             scope["path"] = scope["path"].removesuffix("/")
         else:
             _check_path(scope)
+
+    def _is_open(self, scope: Scope) -> bool:
+        if scope["type"] != "http":
+            return False
+        path = scope["path"]
+        # A client that asks for the proof does not show the token to whom it may not know.
+        return path == proof.PATH or (self._console is not None and self._console.is_open(path))
 
     @contextmanager
     def _noted(self, scope: Scope) -> Generator[None]:
@@ -193,18 +242,38 @@ class Entrance:
         given = bearer(scope)
         if given is not None and hmac.compare_digest(given.encode(), self._token):
             return
+        if given is None and self._console is not None and self._console.admits(scope):
+            return
         raise Unacceptable(
             401,
             "no-token" if given is None else "wrong-token",
             "this server wants its token" if given is None else "this is not the server's token",
-            advice="send `Authorization: Bearer <token>`; the file `token` in state_dir has it",
-            headers={"www-authenticate": 'Bearer realm="pilothouse"'},
+            advice="send `Authorization: Bearer <token>`; the file `token` in state_dir has it. "
+            "To sign a browser in, run: pilothouse open",
+            headers=CHALLENGE,
         )
 
     def _check_length(self, scope: Scope) -> None:
         announced = header(scope, b"content-length")
         if announced is not None and announced.isdecimal() and int(announced) > self._body_limit:
             raise too_large(self._body_limit)
+
+
+def _until(left: asyncio.Future[None], receive: Receive, kind: str) -> Receive:
+    """Return what has the caller leave once it is signed out, if it does not before."""
+
+    async def receive_until() -> Any:
+        receiving = asyncio.ensure_future(receive())
+        try:
+            await asyncio.wait({receiving, left}, return_when=asyncio.FIRST_COMPLETED)
+            if receiving.done():
+                return receiving.result()
+        finally:
+            receiving.cancel()
+            await asyncio.gather(receiving, return_exceptions=True)
+        return {"type": f"{kind}.disconnect", "code": 1001}
+
+    return receive_until
 
 
 def _method(scope: Scope) -> str:
@@ -226,6 +295,8 @@ def _check_path(scope: Any) -> None:
     for nothing: without an id, what is for one session would be for all of them.
     """
     raw: bytes = scope.get("raw_path") or b""
+    if scope["path"] == "/":
+        return
     names = scope["path"].split("/")[1:]
     if scope["path"].endswith("\n"):
         raise no_such_path()

@@ -4,16 +4,18 @@ passed on as they are."""
 from __future__ import annotations
 
 import msgspec
+from msgspec import structs
 
 from pilothouse.api.codec import encode_strictly
 from pilothouse.api.events import Batch, Event, Gap
-from pilothouse.api.frames import Events, Patches
+from pilothouse.api.frames import Events, Patches, Rows
 from pilothouse.api.items import ConversationPatches
 from pilothouse.api.problems import Problem
+from pilothouse.api.statuses import SessionChanges
 
 __all__ = ["Piece", "sse_chunk", "sse_error", "ws_frame"]
 
-Piece = Batch | ConversationPatches
+Piece = Batch | ConversationPatches | SessionChanges
 """What a stream sends at once."""
 
 _encode = msgspec.json.Encoder().encode
@@ -24,6 +26,8 @@ def ws_frame(piece: Piece) -> str:
     if isinstance(piece, Batch):
         events = Events(events=piece.events, cursor=piece.cursor, gaps=piece.gaps)
         return _encode(events).decode()
+    if isinstance(piece, SessionChanges):
+        return encode_strictly(Rows(**structs.asdict(piece))).decode()
     frame = Patches(patches=piece.patches, cursor=piece.cursor, unfinished=piece.unfinished)
     return encode_strictly(frame).decode()
 
@@ -32,7 +36,9 @@ def sse_chunk(piece: Piece) -> bytes:
     """A piece as server-sent events, each with the id to go on from."""
     if isinstance(piece, Batch):
         return _batch(piece)
-    return b"id: %d\nevent: patches\ndata: %b\n\n" % (piece.cursor, _data(encode_strictly(piece)))
+    kind = b"sessions" if isinstance(piece, SessionChanges) else b"patches"
+    data = _data(encode_strictly(piece))
+    return b"id: %d\nevent: %b\ndata: %b\n\n" % (piece.cursor, kind, data)
 
 
 def _batch(batch: Batch) -> bytes:

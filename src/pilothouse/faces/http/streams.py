@@ -17,6 +17,7 @@ from pilothouse.api.events import Batch
 from pilothouse.api.items import ConversationPatches
 from pilothouse.api.problems import ENDING
 from pilothouse.api.queries import FollowQuery, StreamQuery
+from pilothouse.api.statuses import SessionChanges
 from pilothouse.errors import PilothouseError, ServerError
 
 from .entrance import header
@@ -36,6 +37,7 @@ __all__ = [
     "Streams",
     "begin_conversation",
     "begin_events",
+    "begin_sessions",
     "caller_left",
     "check_method",
     "first_of",
@@ -153,6 +155,13 @@ async def begin_conversation(engine: Engine, scope: Scope) -> Begun:
     await _check_session(engine, session_id)
     after = await _cursor(engine, scope, query.after)
     return Begun(ConversationPatches(patches=[], cursor=after), engine.follow(session_id, after))
+
+
+async def begin_sessions(engine: Engine, scope: Scope) -> Begun:
+    """What changes of the list of sessions."""
+    query: FollowQuery = read_query(scope["query_string"], FollowQuery)
+    after = await _cursor(engine, scope, query.after)
+    return Begun(SessionChanges(cursor=after), engine.follow_sessions(after))
 
 
 async def _check_session(engine: Engine, session_id: str) -> None:

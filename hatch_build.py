@@ -1,0 +1,26 @@
+"""Lets a wheel have the page of the console: builds it if it is not there and Node is."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+PAGE = "src/pilothouse/faces/console/dist/index.html"
+
+
+class ConsoleBuildHook(BuildHookInterface):
+    """Runs before a wheel is made. Without the page everything but the console works."""
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        if Path(self.root, PAGE).exists():
+            return
+        has_node = all(map(shutil.which, ("bash", "node", "npm")))
+        script = Path(self.root, "scripts/build-console")
+        if not has_node or subprocess.run([script], check=False).returncode:
+            self.app.display_warning(
+                "the console is left out: it is built with Node 20.19 or newer"
+            )

@@ -1,0 +1,91 @@
+/** A session from one line: what to do, in the directory that was used last. */
+
+import { computed, signal } from "@preact/signals";
+import { useEffect, useRef, useState } from "preact/hooks";
+import { Refusal } from "../api/http";
+import { go, link } from "../routes";
+import { forget, keep, readKept } from "../state/kept";
+import { baseName } from "../state/rows";
+import { randomId } from "../ui/ids";
+import { toastError } from "../ui/toasts";
+import { DirectoryField } from "./directory-field";
+import { keepChoices, lastChoices, recentDirectories, startSession, wholePath } from "./starting";
+
+const DRAFT = "pilothouse.quick-prompt";
+const prompt = signal(readKept(DRAFT, ""));
+/** Somebody has begun to type in the form, and is still in it. */
+const isTyped = signal(false);
+
+/** Something stands in the form: it stays where it is, whatever else comes. */
+export const isBegun = computed(() => isTyped.value || prompt.value.trim() !== "");
+
+export function QuickStart(props: { autofocus?: boolean }) {
+  const [cwd, setCwd] = useState(() => lastChoices().cwd || recentDirectories()[0] || "");
+  const [key, setKey] = useState(randomId);
+  const [isBusy, setBusy] = useState(false);
+  const first = useRef<HTMLTextAreaElement>(null);
+  useEffect(() => {
+    if (props.autofocus) first.current?.focus();
+  }, []);
+  const submit = async (event: Event) => {
+    event.preventDefault();
+    const words = prompt.peek();
+    if (!words.trim() || !cwd.trim() || isBusy) return;
+    setBusy(true);
+    try {
+      const path = await wholePath(cwd);
+      const started = await startSession({ prompt: words, cwd: path, key });
+      keepChoices({ ...lastChoices(), cwd: path });
+      // What was typed meanwhile is another prompt.
+      if (prompt.peek() === words) write("");
+      isTyped.value = false;
+      go({ view: "session", id: started.session_id });
+    } catch (error) {
+      toastError(error);
+      // Without an answer it may have been started: the same again is the same session.
+      if (error instanceof Refusal) setKey(randomId());
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <form
+      class="quick-start card"
+      onSubmit={(event) => void submit(event)}
+      onInput={() => (isTyped.value = true)}
+      onFocusOut={(event) => {
+        if (!event.currentTarget.contains(event.relatedTarget as Node | null)) isTyped.value = false;
+      }}
+    >
+      <label class="unseen" for="quick-prompt">
+        What to do
+      </label>
+      <textarea
+        id="quick-prompt"
+        ref={first}
+        rows={3}
+        placeholder="What is to be done?"
+        value={prompt.value}
+        onInput={(event) => write(event.currentTarget.value)}
+        onKeyDown={(event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && void submit(event)}
+      />
+      <div class="row wrap">
+        <span class="grow">
+          <DirectoryField id="quick-directory" label="Directory" value={cwd} onChange={setCwd} isLabelUnseen />
+        </span>
+        <a class="button plain" href={link({ view: "new" })}>
+          More options
+        </a>
+        <button class="button main" disabled={isBusy || !prompt.value.trim() || !cwd.trim()}>
+          {isBusy ? "Starting…" : cwd.trim() ? `Start in ${baseName(cwd.trim())}` : "Start"} <kbd>Ctrl Enter</kbd>
+        </button>
+      </div>
+    </form>
+  );
+}
+
+function write(words: string): void {
+  prompt.value = words;
+  if (words) keep(DRAFT, words);
+  else forget(DRAFT);
+}
