@@ -20,6 +20,7 @@ NAMES = (
     "relay",
     "mcp",
     "serve",
+    "console",
 )
 
 

@@ -98,6 +98,20 @@ def test_the_benchmark_of_a_start_prints_the_time_until_it_is_ready(name: str) -
     assert figures["ours_to_limit"] > 0
 
 
+def test_the_benchmark_of_the_console_prints_times_frames_memory_and_bytes() -> None:
+    figures = run_quick("console")
+    assert figures["name"] == "console"
+    assert figures["target"]
+    assert min(figures[key] for key in ("ours", "limit", "many_to_few")) > 0
+    assert min(figures["new_server"].values()) > 0
+    assert min(figures["first_load_bytes"].values()) > 0
+    assert min(figures["frames"]["p99_ms"].values()) > 0
+    for held in figures["memory"].values():
+        assert min(part["nodes"] for part in held.values()) > 0
+    for watched in figures["watchers"].values():
+        assert 0 < watched["phone"]["frames"] < watched["events"]
+
+
 def fake_cli_turn(mode: str, count: int, *lines: str) -> list[dict[str, Any]]:
     command = [sys.executable, "-I", "-S", str(BENCHMARKS / "fake_cli.py"), mode, str(count)]
     asked = "".join(f"{line}\n" for line in lines)
