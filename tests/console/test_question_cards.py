@@ -23,6 +23,7 @@ from tests.support.waiting import until
 
 PLAN: Final = "# The passage\n\n1. Sound the bay\n2. Draw the chart\n"
 COMMAND: Final = "npm run sound"
+RIG: Final = "".join(f"block {number}\n" for number in range(1, 20)) + "gaff\nboom\n"
 QUESTIONS: Final = [
     {
         "question": "Which port?",
@@ -79,6 +80,8 @@ SCENARIO: Final = Scenario(
     replies=[reply("Aye.")] * 9,
     branches=[
         asking("Sound it", tool("Bash", command=COMMAND, description="Sound the bay")),
+        asking("Rig it", tool("Write", file_path="rig.txt", content=RIG.replace("gaff", "lug"))),
+        asking("Name it", tool("Write", file_path="name.txt", content="Tern\n")),
         planning("Plan it", allowedPrompts=LEAVE),
         asking("Ask me", tool("AskUserQuestion", questions=QUESTIONS)),
         of("Ready?", reply("Ready."), reply(tool("mcp__clerk__sign")), reply("Signed.")),
@@ -148,6 +151,30 @@ async def test_always_says_the_exact_rule_and_where_it_is_kept(asking_house: Ask
     settings.unlink()
     line = page.locator("[data-kind=question]")
     await expect(line).to_contain_text("Allowed from now on by a person")
+
+
+async def test_a_write_over_a_file_is_shown_as_what_it_changes(asking_house: Asking):
+    rig = asking_house.house.project / "rig.txt"
+    rig.write_text(RIG)
+    session, card = await asking_house.card("Rig it")
+    changed = card.get_by_role("group", name="Changed lines")
+    await expect(changed.locator(".removed .text")).to_have_text("gaff")
+    await expect(changed.locator(".added .text")).to_have_text("lug")
+    await expect(changed.locator(".added .number.after")).to_have_attribute("data-number", "20")
+    await expect(card).not_to_contain_text("block 3")
+    await asking_house.viewer.page.keyboard.press("a")
+    await asking_house.answered(session, card)
+    await asking_house.ended(session)
+    assert rig.read_text() == RIG.replace("gaff", "lug")
+
+
+async def test_a_new_file_is_shown_whole(asking_house: Asking):
+    session, card = await asking_house.card("Name it")
+    await expect(card).to_contain_text("There is no such file yet.")
+    await expect(card).to_contain_text("Tern")
+    await asking_house.viewer.page.keyboard.press("D")
+    await asking_house.answered(session, card)
+    await asking_house.ended(session, "interrupted")
 
 
 async def test_deny_and_stop_ends_the_turn(asking_house: Asking):

@@ -144,6 +144,7 @@ VERBS: dict[str, Verb] = {
     "questions before one": lambda e: e.questions(state="any", limit=1, before="q-4"),
     "questions before none": lambda e: e.questions(before="q-99"),
     "question": lambda e: e.question("q-3"),
+    "file_change": lambda e: e.file_change("q-3"),
     "read": lambda e: e.read(1, limit=2),
     "read of one": lambda e: e.read(session_id=S),
     "policy": lambda e: e.policy(),

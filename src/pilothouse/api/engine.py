@@ -14,7 +14,7 @@ from pilothouse.protocol.permissions import PermissionMode
 from .answers import Answer
 from .events import Batch
 from .items import ConversationPage, ConversationPatches, ItemSource
-from .questions import Answered, Asked, Question, QuestionFilter
+from .questions import Answered, Asked, FileChange, Question, QuestionFilter
 from .requests import Ask, DialIn, Fork, Say, Start
 from .results import (
     Activity,
@@ -135,6 +135,7 @@ class Engine(Protocol):
         before: str | None = None,
     ) -> Sequence[Question]: ...
     async def question(self, question_id: str) -> Question: ...
+    async def file_change(self, question_id: str) -> FileChange: ...
 
     async def read(
         self, after: int = 0, *, session_id: str | None = None, limit: int = 500

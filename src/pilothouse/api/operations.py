@@ -501,6 +501,15 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         errors=frozenset({"unknown-question"}),
     ),
     Operation(
+        name="file_change",
+        method="GET",
+        path=f"{QUESTION}/change",
+        summary="What the call that is asked about would change in its file, as the file is now",
+        tag="questions",
+        result=questions.FileChange,
+        errors=frozenset({"unknown-question"}),
+    ),
+    Operation(
         name="answer",
         method="POST",
         path=f"{QUESTION}/answer",

@@ -7,11 +7,13 @@ from typing import Any, Literal
 from msgspec import field
 
 from .answers import Answer
+from .tool_views import DiffView
 from .values import JsonObject, ResultData, State
 
 __all__ = [
     "Answered",
     "Asked",
+    "FileChange",
     "Option",
     "Posed",
     "Question",
@@ -122,3 +124,11 @@ class Asked(ResultData, frozen=True):
     question: Question
     response: JsonObject | None = None
     """What the CLI is told, as its permission tool's result; None: nobody has answered yet."""
+
+
+class FileChange(ResultData, frozen=True):
+    """What a call that is asked about would change in its file, as the file is now."""
+
+    diff: DiffView | None = None
+    because: str = ""
+    """Why there is no diff, where that says something about the file."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, cast
 
 from msgspec import Struct, field
@@ -28,7 +28,7 @@ from pilothouse.api.tool_views import (
 
 from .bounds import MOST, count, members, shorten, text_of
 
-__all__ = ["view_of_call", "view_of_result"]
+__all__ = ["changed_file", "view_of_call", "view_of_result"]
 
 Json = Mapping[str, Any]
 
@@ -167,6 +167,72 @@ def _hunk(old: str, new: str) -> Hunk:
     return Hunk(lines=[line[0] + line[2:] for line in lines])
 
 
+def changed_file(path: str, before: str, after: str) -> DiffView:
+    """The view of a change of which the whole file is known on both sides."""
+    old, new = _lines(before), _lines(after)
+    first, kept = _same_ends(old, new)
+    begin, spare = max(first - AROUND, 0), max(kept - AROUND, 0)
+    old_part, new_part = old[begin : len(old) - spare], new[begin : len(new) - spare]
+    differ = (len(old) - kept - first) * (len(new) - kept - first)
+    if differ > MOST_COMPARED:
+        ends = first - begin, kept - spare
+        groups = [_as_one_change(len(old_part), len(new_part), *ends)]
+    else:
+        matched = difflib.SequenceMatcher(None, old_part, new_part)
+        groups = list(matched.get_grouped_opcodes(AROUND))
+    hunks = [_grouped(each, old_part, new_part, begin) for each in groups]
+    return _counted(path, hunks, is_numbered=True)
+
+
+def _lines(text: str) -> list[str]:
+    """The lines with their ends; the last may have none."""
+    *lines, last = text.split("\n")
+    return [f"{line}\n" for line in lines] + ([last] if last else [])
+
+
+def _same_ends(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
+    """How many lines are the same at the beginning, and how many at the end of the rest."""
+    shorter = min(len(old), len(new))
+    first = next((at for at in range(shorter) if old[at] != new[at]), shorter)
+    rest = range(1, shorter - first + 1)
+    last = next((at - 1 for at in rest if old[-at] != new[-at]), len(rest))
+    return first, last
+
+
+_Opcode = tuple[str, int, int, int, int]
+
+
+def _as_one_change(old: int, new: int, first: int, kept: int) -> list[_Opcode]:
+    """All between the same ends, as one: looking for what stayed takes the square of the lines."""
+    return [
+        ("equal", 0, first, 0, first),
+        ("replace", first, old - kept, first, new - kept),
+        ("equal", old - kept, old, new - kept, new),
+    ]
+
+
+def _grouped(
+    opcodes: Sequence[_Opcode], old: Sequence[str], new: Sequence[str], begin: int
+) -> Hunk:
+    lines: list[str] = []
+    for tag, old_at, old_end, new_at, new_end in opcodes:
+        if tag == "equal":
+            lines += _marked(" ", old[old_at:old_end])
+        else:
+            lines += _marked("-", old[old_at:old_end]) + _marked("+", new[new_at:new_end])
+    _, old_at, _, new_at, _ = opcodes[0]
+    return Hunk(old_start=begin + old_at + 1, new_start=begin + new_at + 1, lines=lines)
+
+
+def _marked(mark: str, lines: Iterable[str]) -> list[str]:
+    marked: list[str] = []
+    for line in lines:
+        marked.append(mark + line.removesuffix("\n"))
+        if not line.endswith("\n"):
+            marked.append(NO_LINE_END)
+    return marked
+
+
 def _patched(path: str, patch: Any) -> DiffView:
     hunks = [_read_hunk(members(each)) for each in _listed(patch)]
     return _counted(path, hunks, is_numbered=True)
@@ -201,6 +267,11 @@ def _counted(path: str, hunks: list[Hunk], *, is_numbered: bool) -> DiffView:
     )
 
 
+AROUND: Final = 3
+"""Lines that are shown around a change."""
+MOST_COMPARED: Final = 1_000_000
+"""Pairs of lines that are looked at for what stayed."""
+NO_LINE_END: Final = "\\ No newline at end of file"
 LINES: Final = 2_000
 """Lines of one diff."""
 LINE: Final = 2_000

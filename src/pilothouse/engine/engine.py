@@ -25,7 +25,7 @@ from typing import Any, Self
 from pilothouse.api.answers import Answer
 from pilothouse.api.events import Batch
 from pilothouse.api.items import ConversationPage, ConversationPatches, ItemSource
-from pilothouse.api.questions import Answered, Asked, Question, QuestionFilter
+from pilothouse.api.questions import Answered, Asked, FileChange, Question, QuestionFilter
 from pilothouse.api.requests import Ask, DialIn, Fork, Say, Start
 from pilothouse.api.results import (
     Activity,
@@ -274,6 +274,9 @@ class SessionEngine:
 
     async def question(self, question_id: str) -> Question:
         return (await self._desk.find(question_id))[0]
+
+    async def file_change(self, question_id: str) -> FileChange:
+        return await self._desk.file_change(question_id)
 
     async def ask(self, request: Ask) -> Asked:
         return await self._asks.ask(request)

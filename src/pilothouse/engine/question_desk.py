@@ -17,7 +17,7 @@ from pilothouse.api.answers import (
     ClearContext,
     RevisePlan,
 )
-from pilothouse.api.questions import Answered, Question, QuestionFilter
+from pilothouse.api.questions import Answered, FileChange, Question, QuestionFilter
 from pilothouse.api.records import (
     AnyRecord,
     OptionsChanged,
@@ -30,6 +30,7 @@ from pilothouse.api.requests import Say
 from pilothouse.api.values import Content
 from pilothouse.errors import QuestionSettled, Refused, UnknownQuestion, UsageError
 
+from .file_changes import change_asked_for
 from .foreign_asks import ForeignAsks
 from .kept_rules import kept_after
 from .launch_options import permitted_directory
@@ -121,6 +122,17 @@ class QuestionDesk:
         views = [sessions[name].view for name in chosen]
         every = [question for view in views for question in view.questions.values()]
         return sorted(every, key=_place)
+
+    async def file_change(self, question_id: str) -> FileChange:
+        """What the call that is asked about would change in its file; nothing once it is settled,
+        and of files that are, or may be, on another machine."""
+        question, session = await self.find(question_id)
+        if session is None or question.foreign:
+            return FileChange()
+        view = session.view
+        if view.machine or view.options.machine:
+            return FileChange(because="The file is on another machine.")
+        return await change_asked_for(question, view.scratch or view.cwd)
 
     async def withdraw(self, question_id: str, because: str) -> Question:
         """Close a question of a foreign CLI that wants no answer any more."""

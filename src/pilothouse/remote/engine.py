@@ -103,6 +103,7 @@ class RemoteEngine:
     item_source = _remote(Engine.item_source)
     questions = _remote(Engine.questions)
     question = _remote(Engine.question)
+    file_change = _remote(Engine.file_change)
     read = _remote(Engine.read)
     policy = _remote(Engine.policy)
     policy_dry_run = _remote(Engine.policy_dry_run)

@@ -79,6 +79,7 @@ VERBS: dict[str, tuple[str, str, Any]] = {
     "control": ("POST", f"{S}/control", {"subtype": "get_settings", "fields": {"a": 1}}),
     "questions": ("GET", "/api/questions?session_id=session-1&state=any", None),
     "question": ("GET", "/api/questions/q-3", None),
+    "file_change": ("GET", "/api/questions/q-3/change", None),
     "answer": ("POST", "/api/questions/q-3/answer?by=me", OWN_RULE),
     "ask": (
         "POST",

@@ -23,7 +23,7 @@ from pilothouse.api.items import (
     Patch,
     TextItem,
 )
-from pilothouse.api.questions import Answered, Asked, Question, Way
+from pilothouse.api.questions import Answered, Asked, FileChange, Question, Way
 from pilothouse.api.requests import Ask, DialIn, Fork, Say, Start
 from pilothouse.api.results import (
     Activity,
@@ -447,6 +447,9 @@ class FakeEngine:
         if question_id not in self.asked:
             raise errors.UnknownQuestion("no question has this id", advice="list them")
         return self.asked[question_id]
+
+    async def file_change(self, question_id: str) -> FileChange:
+        return FileChange(because=f"There is no file of {(await self.question(question_id)).id}.")
 
     async def read(
         self, after: int = 0, *, session_id: str | None = None, limit: int = 500

@@ -412,6 +412,13 @@ export interface Failed {
   id?: string | number | null;
 }
 
+/** What a call that is asked about would change in its file, as the file is now. */
+export interface FileChange {
+  diff?: DiffView | null;
+  /** Why there is no diff, where that says something about the file. */
+  because?: string;
+}
+
 /** A part of a file. */
 export interface FileView {
   view: "file";

@@ -3,7 +3,7 @@
 import { useEffect } from "preact/hooks";
 import { get, part } from "../api/http";
 import type { Timeline as Told } from "../api/types";
-import { useLoaded } from "../looking/load";
+import { useLoaded } from "../ui/load";
 import { Pending } from "../looking/page";
 import { Timeline } from "../looking/timeline";
 import type { Conversation } from "../state/conversation";

@@ -6,7 +6,7 @@ import type { RunnerAdded } from "../api/types";
 import { CopyButton } from "../ui/copy";
 import { Dialog } from "../ui/dialog";
 import { toastError } from "../ui/toasts";
-import { useLoaded } from "./load";
+import { useLoaded } from "../ui/load";
 
 const NAME = "[a-z0-9][a-z0-9._\\-]{0,63}";
 const LOOPBACK = /^(localhost|127\.|\[::1\])/;

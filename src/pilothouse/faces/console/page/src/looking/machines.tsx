@@ -10,7 +10,7 @@ import { clockTime, dateTime, now, span } from "../ui/time";
 import { toast, toastError } from "../ui/toasts";
 import { Confirm } from "./confirm";
 import { readHealth } from "./health";
-import { useEvery, useLoaded } from "./load";
+import { useEvery, useLoaded } from "../ui/load";
 import { MachineAdd } from "./machine-add";
 import { Page, Panel, Pending } from "./page";
 

@@ -8,7 +8,7 @@ import { amount, money, span } from "../ui/time";
 import { DayChart } from "./chart";
 import { daysOf, RANGES, since, type Range } from "./days";
 import { readHealth } from "./health";
-import { useEvery, useLoaded } from "./load";
+import { useEvery, useLoaded } from "../ui/load";
 import { Figure, Page, Pending } from "./page";
 import { Shares } from "./shares";
 

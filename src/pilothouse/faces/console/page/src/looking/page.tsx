@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { Refusal } from "../api/http";
-import type { Loaded } from "./load";
+import type { Loaded } from "../ui/load";
 
 export function Page(props: { title: string; tools?: ComponentChildren; children: ComponentChildren }) {
   return (

@@ -4,7 +4,7 @@ import { useState } from "preact/hooks";
 import type { Activity, RuleUse } from "../api/types";
 import { escapeHidden } from "../ui/hidden";
 import { now, span } from "../ui/time";
-import type { Loaded } from "./load";
+import type { Loaded } from "../ui/load";
 import { Panel, Pending } from "./page";
 import { rulesOf, type Rule } from "./rules";
 

@@ -5,7 +5,7 @@ import { get, part } from "../api/http";
 import type { Activity, PolicyReport, Question } from "../api/types";
 import { dateTime } from "../ui/time";
 import { toastError } from "../ui/toasts";
-import { useEvery, useLoaded } from "./load";
+import { useEvery, useLoaded } from "../ui/load";
 import { Page, Pending } from "./page";
 import { draft, edit } from "./policy-draft";
 import { PolicyEditor } from "./policy-editor";

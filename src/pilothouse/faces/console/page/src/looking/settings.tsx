@@ -9,7 +9,7 @@ import { theme, type Theme } from "../ui/theme";
 import { amount, dateTime, now, span } from "../ui/time";
 import { toastError } from "../ui/toasts";
 import { readHealth } from "./health";
-import { useEvery, useLoaded } from "./load";
+import { useEvery, useLoaded } from "../ui/load";
 import { Figure, Page, Panel, Pending } from "./page";
 import { GROUPS, shownValue, wordsOf, type Setting } from "./setting-words";
 

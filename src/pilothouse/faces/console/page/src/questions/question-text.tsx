@@ -1,9 +1,12 @@
 /** What a tool is about to do: its command, its diff, its file, its address or its words. */
 
-import type { Question } from "../api/types";
+import type { ComponentChildren } from "preact";
+import { get, part } from "../api/http";
+import type { FileChange, Question } from "../api/types";
 import { Code } from "../ui/code";
-import { DiffText } from "../ui/diff";
+import { Diff, DiffText } from "../ui/diff";
 import { languageOfPath } from "../ui/highlighter";
+import { useLoaded } from "../ui/load";
 import { Markdown, safeAddress } from "../ui/markdown";
 
 export function QuestionText(props: { question: Question }) {
@@ -14,14 +17,41 @@ export function QuestionText(props: { question: Question }) {
     case "command":
       return <Command text={text} command={question.input?.command} />;
     case "diff":
-      return <DiffText text={text} />;
+      return (
+        <ChangedFile question={question}>
+          <DiffText text={text} />
+        </ChangedFile>
+      );
     case "markdown":
       return <Markdown text={text} />;
     case "url":
       return <Address text={text} url={question.url} />;
     default:
-      return question.tool_name === "Write" ? <NewFile text={text} /> : <Code text={text} />;
+      if (question.tool_name !== "Write") return <Code text={text} />;
+      return (
+        <ChangedFile question={question}>
+          <NewFile text={text} />
+        </ChangedFile>
+      );
   }
+}
+
+/** What a diff against the file shows; any other member of an input has to be shown beside it. */
+const IN_DIFF = new Set(["file_path", "content", "old_string", "new_string", "replace_all"]);
+
+/** The change of the file as it is now, where the server can tell; until then, and otherwise, what the call says. */
+function ChangedFile(props: { question: Question; children: ComponentChildren }) {
+  const { id, input } = props.question;
+  const path = `/api/questions/${part(id)}/change`;
+  const change = useLoaded((abort) => get<FileChange>(path, {}, abort), [id]).value;
+  const isWhole = Object.keys(input ?? {}).every((name) => IN_DIFF.has(name));
+  return (
+    <>
+      {change?.because && <p class="small quiet">{change.because}</p>}
+      {change?.diff && <Diff view={change.diff} />}
+      {(!change?.diff || !isWhole) && props.children}
+    </>
+  );
 }
 
 /** The command, and below it what the server noted: only where it is certain which is which. */
