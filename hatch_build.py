@@ -13,14 +13,14 @@ PAGE = "src/pilothouse/faces/console/dist/index.html"
 
 
 class ConsoleBuildHook(BuildHookInterface):
-    """Runs before a wheel is made. Without the page everything but the console works."""
+    """Runs before a wheel or an sdist is made. Without the page all but the console works."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        if Path(self.root, PAGE).exists():
-            return
-        has_node = all(map(shutil.which, ("bash", "node", "npm")))
         script = Path(self.root, "scripts/build-console")
-        if not has_node or subprocess.run([script], check=False).returncode:
+        if script.exists() and all(map(shutil.which, ("bash", "node", "npm"))):
+            # It does nothing where the page is there as its sources are.
+            subprocess.run(["bash", script], check=False)
+        if not Path(self.root, PAGE).exists():
             self.app.display_warning(
                 "the console is left out: it is built with Node 20.19 or newer"
             )

@@ -364,8 +364,8 @@ def _open(chosen: argparse.Namespace) -> int:
     if link.warning:
         _note(link.warning)
     print(link.url, flush=True)
-    if not chosen.only_print:
-        show(link, settings.runtime_dir, os.environ)
+    if not chosen.only_print and show(link, settings.runtime_dir, os.environ):
+        _note("where the browser shows an error, open the link in it yourself")
     _note("the link signs one browser in, within ten minutes")
     return 0
 

@@ -175,7 +175,7 @@ def little_is_kept() -> Iterator[None]:
 
 def at_once(monkeypatch: pytest.MonkeyPatch, *names: str) -> None:
     """Let these deadlines be short, and the others not come at all."""
-    for name in ("HEAD_S", "BODY_S", "SILENCE_S", "CLOSING_S", "PATIENCE_S"):
+    for name in ("HEAD_S", "BODY_S", "SILENCE_S", "CLOSING_S", "TAKING_S", "PATIENCE_S"):
         monkeypatch.setattr(admission, name, AT_ONCE if name in names else NEVER)
 
 
@@ -357,6 +357,30 @@ async def test_a_stranger_that_does_not_take_its_answers_is_left(
         cast(asyncio.Transport, peer.writer.transport).pause_reading()
         with pytest.raises(ConnectionError):
             await ask_and_ask(peer)
+
+
+async def test_a_stranger_that_takes_a_long_answer_for_ever_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    at_once(monkeypatch, "TAKING_S")
+    gone = asyncio.Event()
+
+    class Noting(admission.HttpConnection):
+        def connection_lost(self, exc: Exception | None) -> None:
+            super().connection_lost(exc)
+            gone.set()
+
+    async def page(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"x" * MUCH})
+
+    monkeypatch.setattr(admission, "HttpConnection", Noting)
+    async with served_by(page, timeout_keep_alive=0) as place:
+        peer = await place.visit()
+        cast(asyncio.Transport, peer.writer.transport).pause_reading()
+        peer.send(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        async with asyncio.timeout(DEADLINE):
+            await gone.wait()
 
 
 async def ask_and_ask(peer: Peer) -> None:

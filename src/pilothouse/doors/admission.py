@@ -48,6 +48,8 @@ SILENCE_S: Final = 30.0
 """Without a byte, in a body that somebody waits for."""
 CLOSING_S: Final = 5.0
 """For a peer to take what it was sent last, and to leave."""
+TAKING_S: Final = 60.0
+"""For a stranger to take the page, over however slow a line."""
 EARLY: Final = 64 * 1024
 """Bytes of a WebSocket that are taken before it is accepted; a handshake has fewer."""
 LATE: Final = 4 * 1024 * 1024
@@ -172,6 +174,12 @@ class HttpConnection(H11Protocol):
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._watch()
+
+    def timeout_keep_alive_handler(self) -> None:
+        super().timeout_keep_alive_handler()
+        # A transport that closes waits, without a limit, until what it holds was taken.
+        if not self._admitted:
+            self._deadline.set(TAKING_S, self.transport.abort)
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
         # The other protocol counts for itself, and hears of the connection's end.

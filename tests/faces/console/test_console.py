@@ -336,6 +336,71 @@ async def test_whoever_signs_out_has_nothing_open_any_more(
             await each.close()
 
 
+async def test_whoever_sends_without_a_pause_is_signed_out_as_well(app: Application) -> None:
+    async with (
+        served(app) as address,
+        Visitor.at(address) as browser,
+        asyncio.timeout(DEADLINE),
+    ):
+        await browser.enter()
+        opened = await socket(address, {"Cookie": browser.cookie, **browser.origin})
+        answered = asyncio.Event()
+
+        async def flood() -> None:
+            while True:
+                await opened.send('{"id": 1, "do": "health"}')
+                await asyncio.sleep(0)
+
+        async def read() -> None:
+            async for _ in opened:
+                answered.set()
+
+        both = asyncio.gather(flood(), read(), return_exceptions=True)
+        await answered.wait()
+        async with calling(app) as http:
+            await http.post("/console/leave", json={"everywhere": True})
+        await opened.wait_closed()
+        assert opened.close_code == 1001
+        assert isinstance((await both)[0], ConnectionClosed)
+
+
+async def test_links_that_were_made_before_let_nobody_in_after_all_are_signed_out(
+    app: Application,
+) -> None:
+    async with Visitor.of(app) as thief, Visitor.of(app) as owner:
+        await thief.enter()
+        made = (await thief.post("/api/console/links")).json()
+        await owner.enter()
+        await owner.post("/console/leave", {"everywhere": True})
+        answer = await thief.enter(made["url"].partition("#enter=")[2])
+    assert refused(answer) == (401, "signed-out")
+
+
+async def test_a_cookie_is_for_the_pages_that_it_was_given_to() -> None:
+    app = make_app(FakeEngine(), origins=["http://localhost:3000"])
+    async with served(app) as address, Visitor.at(address) as browser:
+        await browser.enter()
+        # An origin that may ask with the token, of the same host: browsers send it the cookie.
+        other = {"Origin": "http://localhost:3000"}
+        given = {**CONSOLE, **other}
+        answer = await browser.http.post("/api/sessions/stop", headers=given)
+        assert refused(answer) == (403, "foreign-origin")
+        with pytest.raises(InvalidStatus) as no:
+            await socket(address, {"Cookie": browser.cookie, **other})
+        assert no.value.response.status_code == 403
+        # With the token it may.
+        answer = await browser.http.get("/api/sessions", headers={**BEARER, **other})
+        assert answer.status_code == 200
+
+
+async def test_a_link_in_a_browser_that_is_signed_in_signs_it_in_once(app: Application) -> None:
+    async with Visitor.of(app) as browser:
+        for _ in range(3):
+            assert (await browser.enter()).status_code == 200
+        left = await browser.post("/console/leave", {"everywhere": True})
+    assert left.json() == {"browsers": 1}
+
+
 async def test_whoever_has_the_token_can_sign_everybody_out(
     app: Application, browser: Visitor
 ) -> None:

@@ -203,9 +203,17 @@ async def test_without_a_build_the_page_says_how_to_make_one(tmp_path: Path) -> 
         assert answer.status_code == 200
         assert answer.headers["content-security-policy"] == POLICY
         assert "<code>./scripts/start</code>" in answer.text
-        assert "Node 20" in answer.text
+        assert "it says why" in answer.text
         assert "<script" not in answer.text
         assert (await http.get("/sw.js")).status_code == 404
+
+
+async def test_a_page_that_is_built_under_a_server_is_shown(dist: Path, tmp_path: Path) -> None:
+    late = tmp_path / "late"
+    async with calling(visited(late), headers={}) as http:
+        assert "no console was built" in (await http.get("/")).text
+        late.symlink_to(dist)
+        assert (await http.get("/")).text == FILES["index.html"]
 
 
 async def test_a_build_of_links_to_files_is_one(dist: Path, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import hashlib
 import logging
 import secrets
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -37,15 +38,19 @@ class _Entry(msgspec.Struct, frozen=True):
 
     since: int
     used_at: int
+    origin: str
 
 
 class Browser:
-    """A browser that is signed in."""
+    """A browser that is signed in, for the pages of one origin."""
 
-    def __init__(self, since: int, used_at: int) -> None:
+    def __init__(self, since: int, used_at: int, origin: str) -> None:
         self.since = since
         self.used_at = used_at
+        self.origin = origin
+        self._has_left = False
         self._left: asyncio.Future[None] | None = None
+        self._expiry: asyncio.TimerHandle | None = None
 
     @property
     def expires_at(self) -> int:
@@ -54,13 +59,20 @@ class Browser:
 
     @property
     def left(self) -> asyncio.Future[None]:
-        """Done when it is signed out: whatever it has open ends then."""
+        """Done when it is signed out, or its cookie ends: whatever it has open ends then."""
         if self._left is None:
-            self._left = asyncio.get_running_loop().create_future()
+            loop = asyncio.get_running_loop()
+            self._left = loop.create_future()
+            self._expiry = loop.call_later((self.expires_at - _now()) / 1000, self.leave)
+            if self._has_left:
+                self.leave()
         return self._left
 
     def leave(self) -> None:
         """Note that it is signed out."""
+        self._has_left = True
+        if self._expiry is not None:
+            self._expiry.cancel()
         if self._left is not None and not self._left.done():
             self._left.set_result(None)
 
@@ -74,6 +86,8 @@ class Browsers:
         self._most = most
         self._browsers = {} if file is None else _read(file)
         self._write = asyncio.Lock()
+        self._is_behind = False
+        """The file has others than are signed in: a disk did not take them."""
 
     def __len__(self) -> int:
         return len(self._browsers)
@@ -93,19 +107,25 @@ class Browsers:
         browser.used_at = now
         return browser
 
-    async def add(self) -> tuple[str, Browser]:
-        """Sign a browser in: its cookie, which nobody is told again, and what is known of it."""
+    async def add(self, origin: str, before: Iterable[str] = ()) -> tuple[str, Browser]:
+        """Sign a browser in: its cookie, which nobody is told again, and what is known of it.
+
+        `before`: the cookies that it had; they are good for nothing any more.
+        """
+        for each in before:
+            if (known := self._browsers.pop(_hash(each), None)) is not None:
+                known.leave()
         cookie, now = secrets.token_urlsafe(COOKIE_BYTES), _now()
-        browser = self._browsers[_hash(cookie)] = Browser(now, now)
+        browser = self._browsers[_hash(cookie)] = Browser(now, now, origin)
         while len(self._browsers) > self._most:
             oldest = min(self._browsers, key=lambda each: self._browsers[each].used_at)
             self._browsers.pop(oldest).leave()
         try:
             await self.save()
-        except ServerError:
+        except ServerError as error:
             # A cookie that the next server would not know is none.
             self._browsers.pop(_hash(cookie), None)
-            raise
+            raise ServerError(f"{error}; then use another link: pilothouse open") from None
         return cookie, browser
 
     async def remove(self, leaving: Browser) -> int:
@@ -123,23 +143,35 @@ class Browsers:
         self._browsers = kept
         for browser in gone:
             browser.leave()
-        await self.save()
+        try:
+            await self.save()
+        except ServerError as error:
+            again = "or a restart lets in again who is signed out now; to delete the file helps too"
+            raise ServerError(f"{error}, {again}") from None
         return len(gone)
+
+    async def aclose(self) -> None:
+        """Write what the disk did not take before, and when each was last used."""
+        if self._browsers or self._is_behind:
+            await self.save()
 
     async def save(self) -> None:
         """Write them as they are now. A disk that takes none of it is a `ServerError`."""
         if self._file is None:
             return
+        self._is_behind = True
         async with self._write:
             entries = {
-                name: _Entry(each.since, each.used_at) for name, each in self._browsers.items()
+                name: _Entry(each.since, each.used_at, each.origin)
+                for name, each in self._browsers.items()
             }
             content = msgspec.json.format(msgspec.json.encode(entries, order="sorted"))
             try:
                 await asyncio.to_thread(replace_private, self._file, content + b"\n")
             except OSError as error:
                 told = f"who is signed in cannot be written to {self._file}: {error.strerror}"
-                raise ServerError(f"{told}; see to its disk, then repeat this") from error
+                raise ServerError(f"{told}; see to its disk") from error
+            self._is_behind = False
 
 
 def _hash(cookie: str) -> str:
@@ -160,4 +192,4 @@ def _read(file: Path) -> dict[str, Browser]:
         reason = error.strerror if isinstance(error, OSError) else error
         log.warning("everybody is signed out: %s cannot be read: %s", file, reason)
         return {}
-    return {name: Browser(each.since, each.used_at) for name, each in entries.items()}
+    return {name: Browser(each.since, each.used_at, each.origin) for name, each in entries.items()}

@@ -31,6 +31,10 @@ class OneTimeCodes:
             del self._until[next(iter(self._until))]
         return code, int((time.time() + self._lasts_s) * 1000)
 
+    def clear(self) -> None:
+        """Let none of them work any more."""
+        self._until.clear()
+
     def take(self, code: str) -> bool:
         """Return whether the code works; it does not again."""
         until = self._until.pop(_hash(code), None)

@@ -72,9 +72,8 @@ class Console:
 
     async def aclose(self) -> None:
         """Store when each browser was last used, if the disk takes it."""
-        if self._browsers:
-            with suppress(ServerError):
-                await self._browsers.save()
+        with suppress(ServerError):
+            await self._browsers.aclose()
 
     # What the entrance asks
 
@@ -91,10 +90,12 @@ class Console:
         cookies = cookies_of(scope)
         if not cookies:
             return False
-        _check_deliberate(scope)
+        origin = _deliberate_origin(scope)
         browser = next(filter(None, map(self._browsers.find, cookies)), None)
         if browser is None:
             raise _signed_out("this browser is not signed in any more")
+        if origin not in ("", browser.origin):
+            raise _foreign_page()
         scope[BROWSER] = browser
         return True
 
@@ -125,11 +126,11 @@ class Console:
         return _answer(self.make_link(used))
 
     async def _enter(self, scope: Scope, receive: Receive) -> HttpAnswer:
-        _check_deliberate(scope)
+        origin = _deliberate_origin(scope)
         asked: EnterConsole = await _body(scope, receive, EnterConsole)
         if not self._codes.take(asked.code):
             raise _signed_out("this link was used before, or is too old, or is another server's")
-        cookie, browser = await self._browsers.add()
+        cookie, browser = await self._browsers.add(origin, cookies_of(scope))
         admit(scope)
         return _answer(self._signed_in(browser), set_cookie(scope, cookie, LASTS_S))
 
@@ -137,6 +138,8 @@ class Console:
         asked: LeaveConsole = await _body(scope, receive, LeaveConsole)
         browser: Browser | None = scope.get(BROWSER)
         if asked.everywhere:
+            # Somebody who is to go may have made links to come back by.
+            self._codes.clear()
             gone = await self._browsers.remove_all()
         else:
             gone = 0 if browser is None else await self._browsers.remove(browser)
@@ -153,8 +156,9 @@ class Console:
         return SignedIn(since=browser.since, expires_at=browser.expires_at, version=self._version)
 
 
-def _check_deliberate(scope: Scope) -> None:
-    """Refuse what a page of another site can make a browser send."""
+def _deliberate_origin(scope: Scope) -> str:
+    """Return whose page asks, empty where none says; refuse what a page of another site can make a
+    browser send."""
     is_request = scope["type"] == "http"
     if is_request and header(scope, HEADER) != "1":
         raise Unacceptable(
@@ -163,15 +167,24 @@ def _check_deliberate(scope: Scope) -> None:
             "a cookie opens nothing without the console's header",
             advice=f"send `{api.HEADER}: 1`, or the token in place of the cookie",
         )
-    if is_request and scope["method"] in READING:
-        return
-    if header(scope, b"origin") is None:
+    origin = header(scope, b"origin")
+    if origin is None and not (is_request and scope["method"] in READING):
         raise Unacceptable(
             403,
             "no-origin",
             "a cookie acts, or opens a WebSocket, for a page of ours alone",
             advice="send the server's own `Origin`, as browsers do, or the token",
         )
+    return (origin or "").lower()
+
+
+def _foreign_page() -> Unacceptable:
+    return Unacceptable(
+        403,
+        "foreign-origin",
+        "this cookie is for the pages of the address at which it was given",
+        advice="open the console there, or send the token",
+    )
 
 
 def _signed_out(detail: str) -> Unacceptable:

@@ -32,7 +32,8 @@ PREFIXES: Final = tuple(f"/{folder}/" for folder in FOLDERS)
 PAGE_PATHS: Final = (*SINGLE, *(f"/{folder}/{{name}}" for folder in FOLDERS))
 
 MISSING: Final = (
-    "no console was built: run ./scripts/start in a source tree, with Node 20 or newer installed"
+    "no console was built: run ./scripts/start in a source tree; where it cannot build one, it"
+    " says why"
 )
 NO_PAGE: Final = f"""\
 <!doctype html>
@@ -135,8 +136,11 @@ class PageFile:
         return HttpAnswer(form.body, media=self._media, headers=form.headers)
 
 
+INSTEAD: Final = PageFile(INDEX, NO_PAGE.encode(), is_lasting=False)
+
+
 class PageFiles:
-    """The files of one build, by their paths; read when the first of them is asked for."""
+    """The files of one build, by their paths; read once, when they are there."""
 
     def __init__(self, folder: Path | None = None) -> None:
         """`folder`: another one than the build's."""
@@ -154,16 +158,19 @@ class PageFiles:
             async with self._reading:
                 if self._files is None:
                     self._files = await asyncio.to_thread(_read, self._folder)
+        if self._files is None:
+            return INSTEAD if path == "/" else None
         return self._files.get(path)
 
 
-def _read(folder: Path) -> dict[str, PageFile]:
-    found = {
+def _read(folder: Path) -> dict[str, PageFile] | None:
+    """Return them all, or None as long as they are not built."""
+    if not (folder / INDEX).is_file():
+        return None
+    return {
         path: PageFile(file.name, file.read_bytes(), is_lasting=path.startswith("/assets/"))
         for path, file in _listed(folder)
     }
-    found.setdefault("/", PageFile(INDEX, NO_PAGE.encode(), is_lasting=False))
-    return found
 
 
 def _listed(folder: Path) -> Iterator[tuple[str, Path]]:

@@ -43,6 +43,7 @@ __all__ = [
     "NameCheck",
     "header",
     "headers",
+    "signed_out",
     "subprotocols",
     "too_large",
     "without_port",
@@ -259,6 +260,12 @@ class Entrance:
             raise too_large(self._body_limit)
 
 
+async def signed_out(scope: Scope) -> None:
+    """Wait until the browser that asks is signed out; for ever, if it is none."""
+    browser = scope.get(BROWSER)
+    await asyncio.wait({asyncio.Future[None]() if browser is None else browser.left})
+
+
 def _until(left: asyncio.Future[None], receive: Receive, kind: str) -> Receive:
     """Return what has the caller leave once it is signed out, if it does not before."""
 
@@ -266,7 +273,8 @@ def _until(left: asyncio.Future[None], receive: Receive, kind: str) -> Receive:
         receiving = asyncio.ensure_future(receive())
         try:
             await asyncio.wait({receiving, left}, return_when=asyncio.FIRST_COMPLETED)
-            if receiving.done():
+            # Who sends without a pause is no exception.
+            if not left.done():
                 return receiving.result()
         finally:
             receiving.cancel()

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -22,7 +22,7 @@ from pilothouse.api.frames import SUBPROTOCOL, TOKEN_PREFIX, Done, Failed
 from pilothouse.api.operations import OPERATIONS, Operation, OperationCall
 from pilothouse.errors import PilothouseError
 
-from .entrance import subprotocols, too_large
+from .entrance import signed_out, subprotocols, too_large
 from .frames import Piece, ws_frame
 from .problems import Unacceptable, problem_of, refuse
 from .request_values import check_path, to_type
@@ -78,7 +78,7 @@ class Sockets:
         await send(accept)
         socket = _Socket(self._engine, receive, send, self._tracing, self._limit)
         with self._streams.one():
-            await socket.serve(begun, self._streams)
+            await socket.serve(begun, self._streams.end_of_one(), signed_out(scope))
 
 
 def _no_websocket() -> Unacceptable:
@@ -114,16 +114,14 @@ class _Socket:
         self._waiting = 0
         self._over = asyncio.Event()
 
-    async def serve(self, begun: Begun, streams: Streams) -> None:
+    async def serve(self, begun: Begun, *ends: Coroutine[Any, Any, None]) -> None:
         # Tells where the stream begins, so that a watcher which saw nothing yet can come back.
         await self._give(begun.first)
         code = 1001
         # What was asked for goes on to its end although its caller has left.
         async with asyncio.TaskGroup() as asked:
             try:
-                await first_of(
-                    pump(begun.rest, self._give), self._listen(asked), streams.end_of_one()
-                )
+                await first_of(pump(begun.rest, self._give), self._listen(asked), *ends)
             except OSError:
                 return
             except PilothouseError as error:
