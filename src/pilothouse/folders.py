@@ -43,3 +43,9 @@ def replace_private(file: Path, content: bytes) -> None:
         out.flush()
         os.fsync(out.fileno())
     part.replace(file)
+    # The new name is on disk with the folder, and not before.
+    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

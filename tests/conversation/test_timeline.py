@@ -78,6 +78,11 @@ def test_what_has_no_end_goes_on_until_now() -> None:
     assert timeline_of([NoticeItem(id="n", seq=1)], 4000).spans == []
 
 
+def test_a_turn_that_claims_to_be_older_than_its_session_is_not() -> None:
+    told = timeline_of([turn(2000, 2**53 - 1), prompt(2500), turn(3000, 2**53 - 1)], 9000)
+    assert (told.spans[0].start, told.spans[-1].end) == (2000, 3000)
+
+
 def test_of_many_stretches_the_longest_stay_as_they_are() -> None:
     items: list[Item] = [prompt(1)]
     for number in range(1, 30_000):

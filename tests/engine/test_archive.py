@@ -57,6 +57,17 @@ async def test_a_session_that_works_or_asks_is_not_put_away(house: OpenEngine) -
     assert await listed(it) == [session_id]
 
 
+async def test_a_session_whose_background_work_goes_on_is_not_put_away(house: OpenEngine) -> None:
+    it = await house("One.")
+    session_id = await it.done()
+    view = it.engine._recovery._sessions.all[session_id].view
+    assert view.tracker is not None
+    started = b'{"type":"system","subtype":"task_started","task_id":"t","task_type":"local_agent"}'
+    view.apply(view.last_seq + 1, "cli", view.updated_at, started)
+    with pytest.raises(NotNow, match="at work"):
+        await it.engine.archive(session_id)
+
+
 async def test_a_session_of_a_terminal_can_be_put_away(house: OpenEngine) -> None:
     it = await house("One.")
     session_id = await run_bare_cli(it, "a question of old")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from pathlib import Path
 
@@ -34,8 +33,8 @@ def asked(tool_name: str, **given: object) -> Question:
     )
 
 
-async def lines_of(question: Question, cwd: Path) -> list[str]:
-    change = await change_asked_for(question, str(cwd))
+def lines_of(question: Question, cwd: Path) -> list[str]:
+    change = change_asked_for(question, str(cwd))
     assert change.diff is not None, change.because
     return [line for hunk in change.diff.hunks for line in hunk.lines]
 
@@ -62,15 +61,15 @@ async def test_a_write_over_a_file_is_shown_against_it_while_it_is_asked_about(
         await it.engine.file_change("nobody")
 
 
-async def test_an_edit_is_shown_with_the_lines_of_its_file(tmp_path: Path) -> None:
+def test_an_edit_is_shown_with_the_lines_of_its_file(tmp_path: Path) -> None:
     boat = tmp_path / "boat.txt"
     boat.write_text(BOAT)
     edit = asked("Edit", file_path=str(boat), old_string="ash", new_string="fir")
-    assert await lines_of(edit, tmp_path) == [" oak", "-ash", "+fir", " elm"]
+    assert lines_of(edit, tmp_path) == [" oak", "-ash", "+fir", " elm"]
     boat.write_text("ash\nash\n")
-    assert await change_asked_for(edit, str(tmp_path)) == FileChange(), "which one is not said"
+    assert change_asked_for(edit, str(tmp_path)) == FileChange(), "which one is not said"
     every = asked("Edit", file_path=str(boat), old_string="ash", new_string="fir", replace_all=True)
-    assert await lines_of(every, tmp_path) == ["-ash", "-ash", "+fir", "+fir"]
+    assert lines_of(every, tmp_path) == ["-ash", "-ash", "+fir", "+fir"]
 
 
 @pytest.mark.parametrize(
@@ -81,40 +80,37 @@ async def test_an_edit_is_shown_with_the_lines_of_its_file(tmp_path: Path) -> No
         (b"same", "like that already"),
     ],
 )
-async def test_what_cannot_be_compared_says_why(
-    tmp_path: Path, content: bytes, because: str
-) -> None:
+def test_what_cannot_be_compared_says_why(tmp_path: Path, content: bytes, because: str) -> None:
     (tmp_path / "boat.txt").write_bytes(content)
-    change = await change_asked_for(written("boat.txt", "same"), str(tmp_path))
+    change = change_asked_for(written("boat.txt", "same"), str(tmp_path))
     assert change.diff is None
     assert because in change.because
 
 
-async def test_nothing_is_waited_for_but_a_file(tmp_path: Path) -> None:
+def test_nothing_is_waited_for_but_a_file(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for name, because in {
         "none": "There is no such file yet.",
         "pipe": "it is no regular file",
         ".": "Is a directory",
     }.items():
-        async with asyncio.timeout(10):
-            change = await change_asked_for(written(tmp_path / name, "x"), str(tmp_path))
+        change = change_asked_for(written(tmp_path / name, "x"), str(tmp_path))
         assert because in change.because
 
 
-async def test_line_ends_that_the_cli_keeps_are_no_change(tmp_path: Path) -> None:
+def test_line_ends_that_the_cli_keeps_are_no_change(tmp_path: Path) -> None:
     (tmp_path / "boat.txt").write_bytes(b"oak\r\nash\r\n")
-    lines = await lines_of(written("boat.txt", "oak\nfir\n"), tmp_path)
+    lines = lines_of(written("boat.txt", "oak\nfir\n"), tmp_path)
     assert lines == [" oak", "-ash", "+fir"]
 
 
-async def test_nothing_hidden_deceives_whoever_decides(tmp_path: Path) -> None:
+def test_nothing_hidden_deceives_whoever_decides(tmp_path: Path) -> None:
     (tmp_path / "boat.txt").write_text("oak\n")
-    lines = await lines_of(written("boat.txt", "oak\u202e\x1b[2K\n"), tmp_path)
+    lines = lines_of(written("boat.txt", "oak\u202e\x1b[2K\n"), tmp_path)
     assert lines == ["-oak", "+oak\\u202e\\x1b[2K"]
 
 
-async def test_other_tools_and_odd_inputs_have_no_change(tmp_path: Path) -> None:
+def test_other_tools_and_odd_inputs_have_no_change(tmp_path: Path) -> None:
     (tmp_path / "boat.txt").write_text(BOAT)
     for question in (
         asked("Bash", command="rm boat.txt"),
@@ -124,4 +120,4 @@ async def test_other_tools_and_odd_inputs_have_no_change(tmp_path: Path) -> None
         asked("Edit", file_path="boat.txt", old_string="", new_string="x"),
         asked("Edit", file_path="boat.txt", old_string="pine", new_string="x"),
     ):
-        assert await change_asked_for(question, str(tmp_path)) == FileChange()
+        assert change_asked_for(question, str(tmp_path)) == FileChange()

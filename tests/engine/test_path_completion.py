@@ -82,3 +82,35 @@ async def test_nobody_has_files(house: OpenEngine) -> None:
     it = await house()
     with pytest.raises(UnknownSession):
         await it.engine.files("nobody")
+
+
+async def test_files_of_a_place_that_is_out_of_bounds_are_not_told(
+    house: OpenEngine, tmp_path: Path
+) -> None:
+    it = await house("One.")
+    session_id = await it.done()
+    make(it.cwd, "boat.py")
+    assert (await it.engine.files(session_id, query="boat")).paths == ["boat.py"]
+    await it.close()
+    make(tmp_path, "elsewhere/")
+    await it.open(allowed_roots=str(tmp_path / "elsewhere"))
+    assert (await it.engine.files(session_id, query="boat")).paths == []
+
+
+async def test_a_link_in_the_place_of_a_directory_leads_nowhere_else(
+    house: OpenEngine, tmp_path: Path
+) -> None:
+    it = await house("One.")
+    session_id = await it.done()
+    await it.close()
+    await it.open(allowed_roots=str(it.cwd.parent))
+    make(it.cwd, "boat.py")
+    assert (await it.engine.files(session_id)).paths == ["boat.py"]
+    make(tmp_path, "closed/secret.txt")
+    replace_with_link(it.cwd, tmp_path / "closed")
+    assert (await it.engine.files(session_id)).paths == []
+
+
+def replace_with_link(folder: Path, target: Path) -> None:
+    folder.rename(folder.with_name("moved"))
+    folder.symlink_to(target)

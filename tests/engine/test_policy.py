@@ -33,6 +33,9 @@ class Rules:
     def write(self, text: str) -> None:
         self.path.write_text(text)
 
+    def open_to_others(self, open: bool) -> None:
+        self.path.parent.chmod(0o775 if open else 0o700)
+
 
 @pytest.fixture
 def rules(tmp_path: Path) -> Rules:
@@ -129,6 +132,20 @@ async def test_rules_are_saved_and_in_force_at_once(house: OpenEngine, rules: Ru
     assert rules.path.read_text() == ALLOW
     assert rules.path.stat().st_mode & 0o777 == 0o600
     assert (await it.engine.save_policy("")).rules == 0
+
+
+@pytest.mark.simulated
+async def test_rules_that_would_not_be_in_force_are_not_saved(
+    house: OpenEngine, rules: Rules
+) -> None:
+    rules.write(ALLOW)
+    it = await house(policy_file=str(rules))
+    rules.open_to_others(True)
+    with pytest.raises(PolicyError, match="chmod go-w"):
+        await it.engine.save_policy(DENY)
+    rules.open_to_others(False)
+    assert rules.path.read_text() == ALLOW
+    assert (await it.engine.policy()).text == ALLOW
 
 
 @pytest.mark.simulated

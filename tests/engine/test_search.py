@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from pilothouse.errors import UsageError
 from tests.support.engine.harness import EngineHarness, OpenEngine, run_bare_cli
 
 pytestmark = pytest.mark.simulated
@@ -37,6 +38,13 @@ async def test_a_search_finds_all_of_its_words_in_any_case(
         assert await found(it, search=words) == [session_id], words
     for words in ("harbour ships", "%", "_", "moored\0"):
         assert await found(it, search=words) == [], words
+
+
+async def test_a_search_of_more_words_than_anybody_types_is_refused(house: OpenEngine) -> None:
+    it = await house("One.")
+    with pytest.raises(UsageError, match="at most 32 words"):
+        await it.engine.list(search=" ".join(map(str, range(2000))))
+    assert await found(it, search="one " * 2000) == []
 
 
 @pytest.mark.parametrize("at_rest", [False, True])

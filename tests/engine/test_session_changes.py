@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from typing import Any
 
 import pytest
 
@@ -172,6 +173,71 @@ async def test_whoever_has_missed_too_much_lists_again(
         told = await reader.take(changes)
     assert (told.reset, told.changed) == (True, [])
     assert told.cursor >= await end_of(it) - 1
+
+
+async def test_what_rules_have_answered_is_no_news_for_people(house: OpenEngine) -> None:
+    rule = '[[rule]]\nname = "all"\ntool = "Write"\naction = "allow"\n'
+    it = await house(reply("I write.", WRITE), "One.")
+    await it.engine.save_policy(rule)
+    await it.done()
+    reader = Reader()
+    await reader.follow(it.engine, await end_of(it))
+    assert [each.questions for each in reader.seen] == [[]] * len(reader.seen)
+    assert len(await it.engine.questions(state="any")) == 1
+
+
+async def test_whoever_has_missed_too_many_questions_lists_again(
+    house: OpenEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = await house(reply("I write.", WRITE), reply("And again.", WRITE), "One.")
+    monkeypatch.setattr(session_changes, "MOST", 1)
+    session_id = await it.start()
+    for _ in range(2):
+        await it.answer(session_id, Allow())
+    await it.until(session_id, "done")
+    reader = Reader()
+    async with asyncio.timeout(DEADLINE), aclosing(it.engine.follow_sessions(0)) as changes:
+        told = await reader.take(changes)
+    assert (told.reset, told.questions) == (True, [])
+
+
+async def test_a_session_that_rests_while_its_row_is_looked_up_is_not_gone(
+    house: OpenEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    it = await house("One.")
+    session_id = await it.done()
+    journal = it.engine._recovery._services.journal
+    sessions = it.engine._recovery._sessions.all
+    touched = journal.touched
+
+    async def forgetting(*given: Any, **named: Any) -> Any:
+        told = await touched(*given, **named)
+        sessions.pop(session_id, None)
+        return told
+
+    monkeypatch.setattr(journal, "touched", forgetting)
+    kept = sessions[session_id]
+    async with asyncio.timeout(DEADLINE), aclosing(it.engine.follow_sessions(0)) as changes:
+        told = await anext(changes)
+    sessions[session_id] = kept
+    assert ([each.session_id for each in told.changed], told.removed) == ([session_id], [])
+
+
+async def test_a_machine_that_goes_and_comes_back_is_told(
+    house: OpenEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(session_changes, "LOOK_AGAIN_S", 0.01)
+    it = await house("One.")
+    session_id = await it.done()
+    route = it.engine._recovery._sessions.all[session_id].cli.route
+    last = await end_of(it)
+    async with asyncio.timeout(DEADLINE), aclosing(it.engine.follow_sessions(last)) as changes:
+        for is_there in (False, True):
+            coming = asyncio.ensure_future(anext(changes))
+            await asyncio.sleep(0)
+            route.connected = is_there
+            [row] = (await coming).changed
+            assert (row.waiting_on is None) is is_there
 
 
 async def test_a_cursor_of_another_journal_is_told_and_goes_on_from_the_end(

@@ -195,6 +195,12 @@ async def test_rows_of_an_older_file_are_added_up(tmp_path: Path) -> None:
             )
         ended = json.dumps({"record": "turn.ended", "duration_ms": 5 * MINUTE}).encode()
         db.execute("INSERT INTO events VALUES (8, 1, 16, ?, ?)", (noon, ended))
+        # No turn is older than its session, whatever a CLI has said.
+        endless = json.dumps({"record": "turn.ended", "duration_ms": 2**53 - 1}).encode()
+        db.execute("INSERT INTO events VALUES (10, 2, 16, ?, ?)", (noon + HOUR, endless))
+        db.execute(
+            "INSERT INTO costs VALUES (10, 2, '/', ?, '2026-10-20', 0, 1, 1, 1, 1)", (noon + HOUR,)
+        )
         for seq in (8, 9):
             values = (seq, 1, "/", noon + HOUR, "2026-10-20", 0.5, 1, 1, 1, 1)
             db.execute(f"INSERT INTO costs VALUES ({', '.join('?' * 10)})", values)
@@ -202,7 +208,7 @@ async def test_rows_of_an_older_file_are_added_up(tmp_path: Path) -> None:
     told = await journal.sums.activity(0, noon + DAY)
     await journal.aclose()
     [day] = told.days
-    assert (day.turns, day.waited_ms, day.worked_ms) == (2, MINUTE, 5 * MINUTE)
+    assert (day.turns, day.waited_ms, day.worked_ms) == (3, MINUTE, 5 * MINUTE)
     assert [(each.rule, each.answered) for each in told.rules] == [("reads", 1)]
 
 

@@ -223,6 +223,7 @@ OPERATIONS: Final[tuple[Operation, ...]] = (
         summary="Every session on this machine, and the server's on others, the newest first",
         query=SessionsQuery,
         result=statuses.Listing,
+        errors=frozenset({"usage"}),
     ),
     Operation(
         name="directories",

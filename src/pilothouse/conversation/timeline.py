@@ -98,9 +98,11 @@ def _others(items: Iterable[Item], now: int) -> Iterator[_Claim]:
 
 def _turns(items: Iterable[Item], last: int) -> Iterator[_Claim]:
     """Each turn is the model's time as far as nothing else claims it. The last may have no end."""
-    ended = 0
+    items = sorted(items, key=lambda item: item.at)
+    # A CLI may say anything: no turn began before the first of all items.
+    ended = min((item.at for item in items), default=0)
     began: int | None = None
-    for item in sorted(items, key=lambda item: item.at):
+    for item in items:
         if isinstance(item, TurnItem):
             start = item.at - item.duration_ms
             yield _Claim(max(ended, min(start, began or start)), item.at, "model")

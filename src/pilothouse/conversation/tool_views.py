@@ -263,7 +263,8 @@ def _counted(path: str, hunks: list[Hunk], *, is_numbered: bool) -> DiffView:
         added=marks.count("+"),
         removed=marks.count("-"),
         is_numbered=is_numbered,
-        cut=max(len(marks) - LINES, 0),
+        cut=max(len(marks) - LINES, 0)
+        + sum(len(line) > LINE for each in hunks for line in each.lines),
     )
 
 

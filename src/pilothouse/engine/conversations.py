@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import re
 from collections import OrderedDict, deque
 from collections.abc import AsyncGenerator, Generator, Iterator
 from contextlib import contextmanager
@@ -95,14 +94,13 @@ class Conversations:
             raise UsageError("a search goes back: give before, and not after")
         conversation = (await self._feed(session_id)).conversation
         cursor = conversation.cursor
-        wanted = re.compile(re.escape(words), re.IGNORECASE)
         try:
             items = conversation.before(before)
         except KeyError:
             raise _no_such_item() from None
         hits: list[Hit] = []
         for count, item in enumerate(items, 1):
-            hit = find_words(item, wanted)
+            hit = find_words(item, words.casefold())
             if hit is not None:
                 hits.append(hit)
                 if len(hits) > limit:

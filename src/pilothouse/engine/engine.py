@@ -81,6 +81,7 @@ from .scratch import Scratch
 from .services import ClientMaker, Services
 from .session import Session
 from .session_changes import SessionChangesFeed
+from .session_list import words_of
 from .session_verbs import SessionVerbs
 from .sessions import Sessions
 from .writers import Writers
@@ -320,7 +321,7 @@ class SessionEngine:
             label=label,
             machine=machine,
             archived=archived,
-            words=tuple(search.casefold().split()),
+            words=words_of(search),
         )
         return await self._reports.list(which, limit=limit, offset=offset, live=live)
 

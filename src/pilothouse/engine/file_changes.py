@@ -1,11 +1,10 @@
 """What a call that is asked about would change in a file, as the file is now.
 
-A disk may be slow and a file endless, so it is read in a thread, and no further than a limit.
+A file may be endless, so it is read no further than a limit.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 import stat
 from collections.abc import Callable, Mapping
@@ -23,13 +22,13 @@ LONGEST_FILE: Final = 1_000_000
 """In bytes; nobody reads the changes of a longer one on a card."""
 
 
-async def change_asked_for(question: Question, cwd: str) -> FileChange:
-    """What becomes of the file that a tool is to write: a diff, or why there is none."""
+def change_asked_for(question: Question, cwd: str) -> FileChange:
+    """What becomes of the file that a tool is to write: a diff, or why there is none. It reads."""
     change = _CHANGES.get(question.tool_name or "")
     path = question.input.get("file_path")
     if change is None or not isinstance(path, str) or not path or path.startswith("~"):
         return FileChange()
-    return await asyncio.to_thread(_change, Path(cwd, path), change, question.input)
+    return _change(Path(cwd, path), change, question.input)
 
 
 def _change(path: Path, change: _Change, given: Mapping[str, Any]) -> FileChange:

@@ -1,11 +1,10 @@
 """Paths that fit what somebody has typed: of directories to work in, and of files to mention.
 
-A disk may be slow and a tree endless, so both look in a thread, and no further than a limit.
+A tree may be endless, so both look no further than a limit.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Iterator
 from itertools import islice
@@ -37,8 +36,7 @@ class PathCompletion:
     async def directories(self, path: str) -> list[str]:
         """The directories whose path begins like this, where sessions may work or on the way to
         such."""
-        roots = tuple(root.resolve() for root in self._services.settings.allowed_roots)
-        return await asyncio.to_thread(_directories, path, roots)
+        return await self._services.slow_disk.run(_directories, path, self._roots)
 
     async def files(self, session_id: str, query: str) -> list[str]:
         """The files below a session's directory that fit, best first. Of another machine's files
@@ -46,10 +44,16 @@ class PathCompletion:
         view = (await self._adoption.known(session_id)).view
         if view.machine or view.options.machine or not view.cwd:
             return []
+        # A folder of the engine's own is where it is whatever callers may use.
+        place, roots = (view.scratch, ()) if view.scratch else (view.cwd, self._roots)
         try:
-            return await asyncio.to_thread(_files, view.scratch or view.cwd, query)
+            return await self._services.slow_disk.run(_files, place, roots, query)
         except DirectoryRefused:
             return []
+
+    @property
+    def _roots(self) -> tuple[Path, ...]:
+        return tuple(self._services.settings.allowed_roots)
 
 
 def _directories(typed: str, roots: tuple[Path, ...]) -> list[str]:
@@ -57,15 +61,19 @@ def _directories(typed: str, roots: tuple[Path, ...]) -> list[str]:
     if not path.startswith("/"):
         return []
     folder, _, begin = path.rpartition("/")
-    found = [
-        each.path
+    named = [
+        each
         for each in _entries(folder or "/")
         if each.name.casefold().startswith(begin.casefold())
         and (begin.startswith(".") or not each.name.startswith("."))
-        and _is_folder(each, follows_links=True)
-        and _leads_to(Path(each.path), roots)
     ]
-    return sorted(found, key=str.casefold)[:MOST_PATHS]
+    named.sort(key=lambda each: each.path.casefold())
+    fitting = (
+        each.path
+        for each in named
+        if _is_folder(each, follows_links=True) and _leads_to(Path(each.path), roots)
+    )
+    return list(islice(fitting, MOST_PATHS))
 
 
 def _leads_to(path: Path, roots: tuple[Path, ...]) -> bool:
@@ -73,15 +81,15 @@ def _leads_to(path: Path, roots: tuple[Path, ...]) -> bool:
     try:
         permitted_directory(str(path), roots)
     except DirectoryRefused:
-        return any(root.is_relative_to(path) for root in roots)
+        return any(root.resolve().is_relative_to(path) for root in roots)
     return True
 
 
-def _files(top: str, query: str) -> list[str]:
+def _files(top: str, roots: tuple[Path, ...], query: str) -> list[str]:
     wanted = query.casefold()
     ranked = [
         (rank, path.count("/"), len(path), path)
-        for path in islice(_below(permitted_directory(top, ())), MOST_SEEN)
+        for path in islice(_below(permitted_directory(top, roots)), MOST_SEEN)
         if (rank := _rank(path.casefold(), wanted)) is not None
     ]
     return [path for *_, path in sorted(ranked)[:MOST_PATHS]]

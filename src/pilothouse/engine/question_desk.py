@@ -132,7 +132,8 @@ class QuestionDesk:
         view = session.view
         if view.machine or view.options.machine:
             return FileChange(because="The file is on another machine.")
-        return await change_asked_for(question, view.scratch or view.cwd)
+        place = view.scratch or view.cwd
+        return await self._services.slow_disk.run(change_asked_for, question, place)
 
     async def withdraw(self, question_id: str, because: str) -> Question:
         """Close a question of a foreign CLI that wants no answer any more."""

@@ -294,7 +294,8 @@ def _cost(view: View, turn: Turn, at: int) -> CostRow:
         day=day_of(at),
         usd=turn.cost_usd,
         tokens=record_of(turn).tokens,
-        duration_ms=record_of(turn).duration_ms,
+        # A CLI may say anything: no turn is longer than its session.
+        duration_ms=min(record_of(turn).duration_ms, max(at - view.started_at, 0)),
         models=view.models_of(turn),
     )
 

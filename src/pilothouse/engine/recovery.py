@@ -160,6 +160,7 @@ class Recovery:
         self._asks.leave()
         await self._let_go("the server stopped")
         await self._services.tasks.settle()
+        self._services.slow_disk.close()
         await self._services.journal.aclose()
 
     async def _let_go(self, reason: str) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, ParamSpec, Protocol, TypeVar
 
 from pilothouse.client.client import Client, Sink
 from pilothouse.client.options import Options
@@ -25,10 +26,11 @@ from .routes import Routes
 from .scratch import Scratch
 from .writers import Writers
 
-__all__ = ["ClientMaker", "Services", "Tasks"]
+__all__ = ["ClientMaker", "Services", "SlowDisk", "Tasks"]
 
 log = logging.getLogger("pilothouse")
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -76,6 +78,22 @@ class Tasks:
             await asyncio.wait(set(self._running))
 
 
+class SlowDisk:
+    """Threads for what somebody looks up on any disk. One that hangs holds up no other work."""
+
+    def __init__(self) -> None:
+        self._threads = ThreadPoolExecutor(2, "slow-disk")
+
+    async def run(self, look: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
+        """Do it in one of the threads."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, lambda: look(*args, **named))
+
+    def close(self) -> None:
+        """Begin nothing more."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
 @dataclass(slots=True)
 class Services:
     """The parts every session uses and none of them owns."""
@@ -101,6 +119,7 @@ class Services:
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     inherit_env: bool = True
     tasks: Tasks = field(default_factory=Tasks)
+    slow_disk: SlowDisk = field(default_factory=SlowDisk)
     is_closing: bool = False
     """The engine ends: no CLI starts any more."""
 

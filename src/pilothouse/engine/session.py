@@ -127,9 +127,12 @@ class Session:
     def _waiting_for_cli(self) -> Waiting | None:
         if self.cli.is_starting and self.cli.client is None:
             return Waiting(what="start", detail="its CLI to start")
-        if self.cli.client is not None and not self.cli.route.connected:
-            return Waiting(what="machine", detail=self._unreachable())
-        return None
+        return Waiting(what="machine", detail=self._unreachable()) if self.is_cut_off else None
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether it has a CLI that cannot be reached right now."""
+        return self.cli.client is not None and not self.cli.route.connected
 
     def _unreachable(self) -> str:
         trouble = self._services.routes.trouble(self.cli.machine)

@@ -8,7 +8,7 @@ slow, or comes back later, looks once for all that happened meanwhile.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Collection, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -17,14 +17,17 @@ from pilothouse.api.statuses import Listed, SessionChanges
 from pilothouse.journal.contract import Touched
 
 from .services import Services
+from .session import Session
 from .sessions import Sessions
 
 __all__ = ["SessionChangesFeed"]
 
 PAUSE_S: Final = 0.25
 """How long changes gather before a reader gets the next ones."""
+LOOK_AGAIN_S: Final = 2.0
+"""How soon it is seen that a session's relay or machine has gone, or is back."""
 MOST: Final = 1000
-"""Rows that are sent at once. Whoever has missed more lists the sessions again."""
+"""Rows or questions that are sent at once. Whoever has missed more lists them again."""
 
 _listed = msgspec.json.Decoder(Listed)
 
@@ -45,20 +48,20 @@ class SessionChangesFeed:
         journal = self._services.journal
         cursor = journal.last if after is None else after
         resets = self._resets if after is None or after > self._reset_at else -1
+        cut_off = self._cut_off()
         while True:
             if cursor < journal.next:
-                await self._wait(cursor, resets)
+                await self._wait(cursor, resets, cut_off)
             is_reset, resets = self._resets != resets, self._resets
-            told = (
-                None
-                if is_reset
-                else await journal.touched(cursor, most=MOST, besides=self._sessions.all)
-            )
+            # Those that come to rest meanwhile are known here all the same.
+            loaded = dict(self._sessions.all)
+            told = None if is_reset else await journal.touched(cursor, most=MOST, besides=loaded)
             cursor = journal.last if told is None else told.cursor
+            before, cut_off = cut_off, self._cut_off()
             if told is None:
                 yield SessionChanges(cursor=cursor, reset=True)
-            elif told.sessions:
-                yield await self._changes(told)
+            elif names := {*told.sessions, *(before ^ cut_off)}:
+                yield await self._changes(told, names, loaded)
             # After a silence the first change goes at once; meanwhile the next ones gather.
             await asyncio.sleep(PAUSE_S)
 
@@ -69,16 +72,25 @@ class SessionChangesFeed:
         self._news.set()
         self._news = asyncio.Event()
 
-    async def _wait(self, cursor: int, resets: int) -> None:
-        """Wait for an entry after the cursor, or for a reset."""
-        if self._resets != resets or self._services.journal.last > cursor:
+    def _cut_off(self) -> set[str]:
+        """The sessions whose CLI cannot be reached: it comes and goes without an entry."""
+        return {name for name, each in self._sessions.all.items() if each.is_cut_off}
+
+    async def _wait(self, cursor: int, resets: int, cut_off: set[str]) -> None:
+        """Wait for an entry after the cursor, for a reset, or for a CLI that comes or goes."""
+        journal = self._services.journal
+        if self._resets != resets or journal.last > cursor:
             return
         waiting: list[asyncio.Future[Any]] = [
-            asyncio.ensure_future(self._services.journal.wait(cursor)),
+            asyncio.ensure_future(journal.wait(cursor)),
             asyncio.ensure_future(self._news.wait()),
         ]
         try:
-            done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+            done: set[asyncio.Future[Any]] = set()
+            while not done and self._cut_off() == cut_off:
+                done, _ = await asyncio.wait(
+                    waiting, timeout=LOOK_AGAIN_S, return_when=asyncio.FIRST_COMPLETED
+                )
         finally:
             for each in waiting:
                 each.cancel()
@@ -86,9 +98,10 @@ class SessionChangesFeed:
         for each in done:
             each.result()
 
-    async def _changes(self, told: Touched) -> SessionChanges:
-        loaded = self._sessions.all
-        rows = {name: loaded[name].listed() for name in told.sessions if name in loaded}
+    async def _changes(
+        self, told: Touched, names: Collection[str], loaded: Mapping[str, Session]
+    ) -> SessionChanges:
+        rows = {name: loaded[name].listed() for name in names if name in loaded}
         stored = {name: _listed.decode(summary) for name, summary in told.summaries.items()}
         rows = stored | rows
         # Nobody may see what a crash undoes.

@@ -6,11 +6,13 @@ import asyncio
 import os
 import sys
 from collections.abc import Collection, Iterable
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
 
 from pilothouse.api.statuses import Listed, Listing
+from pilothouse.errors import UsageError
 from pilothouse.history import FoundSession
 from pilothouse.journal.contract import SessionFilter
 
@@ -18,7 +20,10 @@ from .services import Services
 from .sessions import Sessions
 from .view import View
 
-__all__ = ["SessionList", "resolved"]
+__all__ = ["SessionList", "resolved", "words_of"]
+
+MOST_WORDS: Final = 32
+"""Of one search: each is looked for in every row."""
 
 _listed = msgspec.json.Decoder(Listed)
 
@@ -111,6 +116,14 @@ def resolved(path: str) -> str:
         return os.path.realpath(path)
     except ValueError:
         return path
+
+
+def words_of(search: str) -> tuple[str, ...]:
+    """The words of a search, as rows are compared with them."""
+    words = tuple(dict.fromkeys(search.casefold().split()))
+    if len(words) > MOST_WORDS:
+        raise UsageError(f"a search has at most {MOST_WORDS} words: leave some out")
+    return words
 
 
 def _fits(row: Listed, which: SessionFilter) -> bool:

@@ -243,7 +243,7 @@ class SessionVerbs:
         """Put a session into the archive, where lists do not show it, or take it out."""
         session = await self._adoption.adopted(session_id)
         view = session.view
-        if archived and (view.busy or view.queued or view.questions):
+        if archived and (not view.idle or view.queued or view.questions):
             raise NotNow(
                 f"session {session_id} is at work, and would do it unseen",
                 advice="stop it, or answer what it asks, and archive it then",

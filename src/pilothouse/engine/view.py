@@ -240,6 +240,7 @@ class View(Facts):
         if type(message) in _TASKS or len(tracker.tasks) < len(self.activity.subagents):
             self.activity.follow_tasks(tracker.tasks.values(), self.updated_at)
         if tracker.running and not was_running:
+            self.archived = False
             self._signal("began")
         is_ended = False
         for turn in turns:

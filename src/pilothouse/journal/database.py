@@ -443,7 +443,9 @@ class Database:
             if len(changed.names) > most:
                 return None
             summaries = summaries_of(self._reading, changed.names.difference(besides))
-            bodies = question_bodies(self._reading, changed)
+            bodies = question_bodies(self._reading, changed, most)
+        if bodies is None:
+            return None
         read = [self._read_question(body) for body in bodies]
         return Touched(
             cursor=upto,

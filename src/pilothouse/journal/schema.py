@@ -156,15 +156,14 @@ def m6_models(db: sqlite3.Connection) -> None:
 
 def m7_archive(db: sqlite3.Connection) -> None:
     """Sessions can be put into an archive, and are found by what a list shows of them."""
-    known = {row[1] for row in db.execute("PRAGMA table_info(sessions)")}
-    for column in (
+    _add_columns(
+        db,
+        "sessions",
         "archived INTEGER NOT NULL DEFAULT 0",
         "label TEXT",
         "machine TEXT",
         "search TEXT",
-    ):
-        if column.split()[0] not in known:
-            db.execute(f"ALTER TABLE sessions ADD COLUMN {column}")
+    )
     shown = ("title", "cwd", "label", "machine", "last_line", "model", "session_id")
     told = [f"json_extract(CAST(summary AS TEXT), '$.{name}')" for name in shown]
     search = " || char(10) || ".join(f"coalesce({each}, '')" for each in told)
@@ -203,8 +202,11 @@ def m8_activity(db: sqlite3.Connection) -> None:
     )
     took = "json_extract(CAST(body AS TEXT), '$.duration_ms')"
     db.execute(
-        f"UPDATE costs SET duration = ifnull((SELECT {_whole(took)} FROM events"
-        " WHERE events.seq = costs.seq AND kind = 16 AND json_valid(CAST(body AS TEXT))), 0)"
+        f"UPDATE costs SET duration = min(ifnull((SELECT {_whole(took)} FROM events"
+        " WHERE events.seq = costs.seq AND kind = 16 AND json_valid(CAST(body AS TEXT))), 0),"
+        # A CLI may have said anything: no turn is longer than its session.
+        " max(at - ifnull((SELECT at FROM events WHERE events.session = costs.session"
+        " ORDER BY seq LIMIT 1), at), 0))"
     )
     for index in (
         "questions_by_time ON questions (session, asked, closed, state, by_rule, rule)",

@@ -70,15 +70,19 @@ def summaries_of(db: sqlite3.Connection, names: Collection[str]) -> dict[str, by
     return {name: summary.encode() for name, summary in found.items()}
 
 
-def question_bodies(db: sqlite3.Connection, changed: ChangedSessions) -> list[bytes]:
-    """The questions of these sessions that are open, or were asked or settled since then."""
+def question_bodies(
+    db: sqlite3.Connection, changed: ChangedSessions, most: int
+) -> list[bytes] | None:
+    """The questions for people of these sessions that are open, or were asked or settled since
+    then, in the order they were asked; None if they are more than so many."""
     rows = db.execute(
-        "SELECT body FROM questions WHERE session IN (SELECT key FROM sessions WHERE id IN"
-        " (SELECT value FROM json_each(?))) AND (state = 'open' OR opened >= ?"
-        " OR json_extract(CAST(body AS TEXT), '$.closed_at') >= ?) ORDER BY opened, number",
-        (_json(changed.asking), changed.since, changed.since),
-    )
-    return [body for (body,) in rows.fetchall()]
+        "SELECT opened, number, body FROM questions WHERE session IN (SELECT key FROM sessions"
+        " WHERE id IN (SELECT value FROM json_each(?))) AND (state = 'open'"
+        " OR (NOT by_rule AND (asked >= ? OR closed >= ?))) LIMIT ?",
+        (_json(changed.asking), changed.since, changed.since, most + 1),
+    ).fetchall()
+    # Sorted here: a sort of so much text may want room on a disk that has none.
+    return None if len(rows) > most else [body for *_, body in sorted(rows)]
 
 
 def _json(names: Collection[str]) -> str:

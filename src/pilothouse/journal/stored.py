@@ -301,6 +301,7 @@ class StoredJournal:
         self._closed = False
         self._ended: asyncio.Future[None] = self._loop.create_future()
         self._reader = ThreadPoolExecutor(1, "journal-reader")
+        self._adder = ThreadPoolExecutor(1, "journal-adder")
         self.sums = JournalSums(store.sums, self._ask_apart)
         self._writer = Writer(
             store.append, Ears(self._on_committed, self._on_removed, self._on_ended)
@@ -501,11 +502,11 @@ class StoredJournal:
 
     async def _ask_apart(self, read: Callable[P, T], *args: P.args, **named: P.kwargs) -> T:
         """Ask for what takes long, which the other readers do not wait for."""
-        return await self._on(None, read, *args, **named)
+        return await self._on(self._adder, read, *args, **named)
 
     async def _on(
         self,
-        threads: ThreadPoolExecutor | None,
+        threads: ThreadPoolExecutor,
         read: Callable[P, T],
         *args: P.args,
         **named: P.kwargs,
@@ -583,6 +584,7 @@ class StoredJournal:
 
     def _close_files(self) -> None:
         self._reader.shutdown()
+        self._adder.shutdown()
         self._store.close()
 
 

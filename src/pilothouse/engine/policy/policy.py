@@ -8,6 +8,7 @@ import stat
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -160,12 +161,17 @@ class PolicyFile:
                     f"{self.path} has been changed meanwhile",
                     advice="look at it, and save again from its text of now",
                 )
+            with suppress(FileNotFoundError):
+                # What would not be read back is not written.
+                _check_folder(self.path)
             try:
                 # A link stays one: whoever keeps the file elsewhere finds it changed there.
                 replace_private(self.path.resolve(), text.encode())
             except OSError as error:
                 raise PolicyError(f"{self.path} cannot be written: {error.strerror}") from None
             self._refresh(self.path)
+            if self.policy.text != text:
+                raise PolicyError(self.error or f"{self.path}: has been changed meanwhile")
 
     def is_absent(self) -> bool:
         """Return whether there are no rules and no file, so that everything is asked."""
@@ -280,6 +286,10 @@ def _check(path: Path, found: os.stat_result) -> None:
         raise PolicyError(f"{path}: belongs to somebody else; a policy must be yours or root's")
     if found.st_mode & 0o022:
         raise PolicyError(f"{path}: can be written by others; run: chmod go-w '{path}'")
+    _check_folder(path)
+
+
+def _check_folder(path: Path) -> None:
     folder = path.resolve().parent
     mode = folder.stat().st_mode
     if mode & 0o022 and not mode & stat.S_ISVTX:
