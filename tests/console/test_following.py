@@ -253,3 +253,63 @@ async def test_a_browser_that_was_signed_out_elsewhere_says_so_and_a_pasted_link
     await viewer.page.goto("http://" + (await house.link()).partition("http://")[2])
     await expect(allow).to_be_visible()
     assert viewer.complaints == []
+
+
+async def test_a_question_that_opens_while_the_list_is_read_is_not_missed(house: House):
+    viewer = await house.viewer()
+    asked, may_go = asyncio.Event(), asyncio.Event()
+
+    async def hold(route: Route) -> None:
+        asked.set()
+        await may_go.wait()
+        await route.continue_()
+
+    await viewer.page.route("**/api/sessions?*", hold)
+    await viewer.page.reload()
+    await asked.wait()
+    session = house.start("Write a file.")
+    await until(lambda: house.ask("GET", f"/api/sessions/{session}")["state"] == "awaiting_input")
+    may_go.set()
+    await expect(viewer.page.locator(".question-card")).to_contain_text("hello.txt")
+    assert viewer.complaints == []
+
+
+async def test_a_list_that_breaks_off_is_asked_for_again(house: House):
+    house.start("Write a file.")
+    viewer = await house.viewer()
+    broken = '{"sessions": ['
+    json_type = "application/json"
+    await viewer.page.route(
+        "**/api/sessions?*",
+        lambda route: route.fulfill(body=broken, content_type=json_type),
+        times=1,
+    )
+    await viewer.page.reload()
+    await expect(viewer.page.locator(".question-card")).to_contain_text("hello.txt")
+    await expect(viewer.page.locator(".toast")).to_have_count(0)
+
+
+HANGS = """
+    let isFirst = true;
+    window.WebSocket = new Proxy(WebSocket, {
+        construct(real, [url]) {
+            if (!isFirst || !url.pathname.endsWith("/api/sessions/ws")) return new real(url);
+            isFirst = false;
+            return { readyState: real.CONNECTING, close() {} };
+        },
+    });
+"""
+"""The first stream never opens, and never fails."""
+
+
+async def test_a_stream_that_does_not_open_is_given_up_for_another(house: House):
+    viewer = await house.stranger()
+    await viewer.context.add_init_script(HANGS)
+    await viewer.page.clock.install()
+    await viewer.enter(await house.link())
+    await expect(viewer.page.get_by_label("What to do")).to_be_visible()
+    house.start("Write a file.")
+    await until(lambda: house.ask("GET", "/api/questions") != [])
+    await viewer.page.clock.fast_forward(20_000)
+    await expect(viewer.page.locator(".question-card")).to_contain_text("hello.txt")
+    assert viewer.complaints == []

@@ -951,7 +951,8 @@ CARDS: Final = f"""async ids => {{
 async def test_every_question_shows_text_as_text_and_hides_nothing_of_it(hostile: Hostile):
     asking = await hostile.asking([*questions(), *plans()])
     watched = await Watched.enter(hostile.house)
-    await watched.page.locator(".question-card").get_by_role("link").first.click()
+    card = await watched.viewer.card()
+    await card.get_by_role("link").first.click()
     await expect(watched.page.locator(".question-line")).to_have_count(len(asking) - 1)
     cards = await watched.page.evaluate(CARDS, [*asking])
     await watched.check()

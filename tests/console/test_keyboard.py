@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 
 from playwright.async_api import Locator, Page, expect
@@ -26,14 +25,6 @@ async def choose(page: Page, words: str) -> None:
     await expect(first).to_have_attribute("aria-selected", "true")
     await page.keyboard.press("Enter")
     await expect(page.get_by_role("dialog")).to_have_count(0)
-
-
-async def asked(page: Page, words: str) -> Locator:
-    """The open card, once it takes keys: the page takes none for one that has just come up."""
-    card = page.locator(".question-card")
-    await expect(card).to_contain_text(words)
-    await asyncio.sleep(0.4)
-    return card
 
 
 async def tab_to(page: Page, field: Locator) -> None:
@@ -60,7 +51,7 @@ async def test_from_the_start_to_the_answer_without_a_mouse(house: House):
     session = page.url.rpartition("/")[2]
 
     await choose(page, "Inbox and sessions")
-    card = await asked(page, "hello.txt")
+    card = await viewer.card("hello.txt")
     await page.keyboard.press("a")
     await expect(card).to_have_count(0)
     await expect(page.get_by_role("complementary", name="Sessions")).to_contain_text(
@@ -94,7 +85,7 @@ async def test_the_help_has_the_keys_that_act_and_takes_none_for_the_page_behind
     house.start("Write a file.")
     viewer = await house.viewer()
     page = viewer.page
-    card = await asked(page, "hello.txt")
+    card = await viewer.card("hello.txt")
     await page.keyboard.press("?")
     sheet = page.get_by_role("dialog", name="Keys")
     groups = sheet.get_by_role("heading", level=3)
@@ -111,7 +102,7 @@ async def test_the_help_has_the_keys_that_act_and_takes_none_for_the_page_behind
 async def test_tab_reaches_every_control_of_a_card(house: House):
     house.start("Run a command.")
     viewer = await house.viewer()
-    card = await asked(viewer.page, "mkdir")
+    card = await viewer.card("mkdir")
     controls = card.get_by_role("button").or_(card.get_by_role("link"))
     wanted = {each for each in await controls.all_inner_texts() if each}
     assert len(wanted) >= 5
@@ -133,7 +124,7 @@ async def test_no_key_acts_while_one_types(house: House):
     viewer = await house.viewer()
     page = viewer.page
     await viewer.see(f"session/{session}")
-    card = await asked(page, "hello.txt")
+    card = await viewer.card("hello.txt")
     letters = "aAdDecjkxsmfirt?/"
     await page.keyboard.press("m")
     field = page.get_by_role("textbox", name="Message to the session")
@@ -156,12 +147,12 @@ async def test_single_keys_can_be_switched_off_and_the_others_stay(house: House)
     house.start("Write a file.")
     viewer = await house.viewer()
     page = viewer.page
-    card = await asked(page, "hello.txt")
+    card = await viewer.card("hello.txt")
     await page.keyboard.press("?")
     await page.get_by_role("dialog", name="Keys").get_by_label("Single keys act").uncheck()
     await page.keyboard.press("Escape")
     await page.reload()
-    await asked(page, "hello.txt")
+    await viewer.card("hello.txt")
     await page.keyboard.type("?aDc")
     await expect(page.get_by_role("dialog")).to_have_count(0)
     await expect(card).to_be_visible()
@@ -182,7 +173,7 @@ async def test_arrows_choose_among_options_of_which_tab_reaches_one(house: House
     house.start("Ask me a question.")
     viewer = await house.viewer()
     page = viewer.page
-    card = await asked(page, "Which way shall we go?")
+    card = await viewer.card("Which way shall we go?")
     options = card.get_by_role("radio")
     await expect(options).to_have_count(2)
     await tab_to(page, options.first)
@@ -192,3 +183,86 @@ async def test_arrows_choose_among_options_of_which_tab_reaches_one(house: House
     await page.keyboard.press("ArrowDown")
     await expect(options.first).to_be_checked()
     await expect(options.nth(1)).to_have_attribute("tabindex", "-1")
+
+
+async def test_what_was_open_over_the_page_gives_the_focus_back(house: House):
+    house.start("Write a file.")
+    viewer = await house.viewer()
+    page = viewer.page
+    card = await viewer.card("hello.txt")
+    edit = card.get_by_role("button", name="Edit first")
+    for leave in ("Escape", "its button"):
+        await edit.focus()
+        await page.keyboard.press("?")
+        sheet = page.get_by_role("dialog", name="Keys")
+        await expect(sheet).to_be_visible()
+        if leave == "Escape":
+            await page.keyboard.press("Escape")
+        else:
+            await sheet.get_by_role("button", name="Close").click()
+        await expect(sheet).to_have_count(0)
+        await expect(edit).to_be_focused()
+
+
+async def test_a_panel_of_a_card_takes_the_focus_and_gives_it_back(house: House):
+    house.start("Run a command.")
+    viewer = await house.viewer()
+    page = viewer.page
+    card = await viewer.card("mkdir")
+    panel = card.locator(".question-panel")
+    first = {
+        "Always…": panel.get_by_role("button").first,
+        "Edit first": panel.get_by_role("textbox").first,
+        "Deny…": panel.get_by_role("textbox"),
+    }
+    for name, field in first.items():
+        button = card.get_by_role("button", name=name)
+        for leave in ("Escape", "Cancel"):
+            await button.focus()
+            await page.keyboard.press("Enter")
+            await expect(field).to_be_focused()
+            if leave == "Escape":
+                await page.keyboard.press("Escape")
+            else:
+                await panel.get_by_role("button", name="Cancel").click()
+            await expect(button).to_be_focused()
+    assert viewer.complaints == []
+
+
+async def test_keys_act_at_a_box_to_tick(house: House):
+    for prompt in ("Write a file.", "Run a command."):
+        session = house.start(prompt)
+        path = f"/api/sessions/{session}"
+        await until(lambda path=path: house.ask("GET", path)["state"] == "awaiting_input")
+    viewer = await house.viewer()
+    await viewer.card("hello.txt")
+    await viewer.page.get_by_role("checkbox", name="Select: ").first.focus()
+    await viewer.page.keyboard.press("j")
+    await viewer.card("mkdir")
+
+
+PRESSED = """(field, members) => {
+    const at = field ?? document.body;
+    const more = { bubbles: true, cancelable: true, ...members };
+    return at.dispatchEvent(new KeyboardEvent("keydown", more));
+}"""
+"""False: something has taken the key."""
+
+
+async def test_a_sign_that_a_keyboard_has_behind_another_key_acts_and_can_be_typed(house: House):
+    session = house.start("Think.")
+    viewer = await house.viewer()
+    page = viewer.page
+    await viewer.see(f"session/{session}")
+    await expect(page.locator("[data-kind=turn]")).to_be_visible()
+    windows = {"key": "[", "ctrlKey": True, "altKey": True, "modifierAltGraph": True}
+    mac = {"key": "[", "altKey": True}
+    message = await page.get_by_role("textbox", name="Message to the session").element_handle()
+    for pressed in (windows, mac):
+        assert not await page.evaluate(f"members => ({PRESSED})(null, members)", pressed)
+        assert message is not None
+        assert await message.evaluate(PRESSED, pressed)
+    # A letter with alt is the browser's.
+    assert await page.evaluate(
+        f"members => ({PRESSED})(null, members)", {"key": "m", "altKey": True}
+    )

@@ -15,7 +15,7 @@ from playwright.async_api import Browser, Locator, expect
 
 from pilothouse_sim.clis import Room, SimulatedCLI
 from pilothouse_sim.scenario import Branch, Scenario, Usage, When, reply, tool
-from tests.support.console.browser import Viewer
+from tests.support.console.browser import PHONE, Viewer
 from tests.support.console.house import House
 from tests.support.console.scripted import house_on
 from tests.support.engine.mcp_servers import CLERK, server
@@ -51,6 +51,7 @@ def of(prompt: str, *replies: Any) -> Branch:
     return Branch(when=When(prompt_contains=prompt), replies=replies)
 
 
+COME_BACK: Final = "() => document.dispatchEvent(new Event('visibilitychange'))"
 PASTE_A_PICTURE: Final = """field => {
   const canvas = document.createElement("canvas");
   canvas.width = canvas.height = 4;
@@ -98,11 +99,7 @@ class Asking(NamedTuple):
         """A session that asks this, and its card, once that takes keys."""
         session = self.house.start(prompt, options=options)
         await self.viewer.see(f"session/{session}")
-        card = self.viewer.page.locator(".question-card")
-        await expect(card).to_be_visible()
-        # A key that comes before anybody can have read the card is not taken.
-        await self.viewer.page.wait_for_timeout(350)
-        return session, card
+        return session, await self.viewer.card()
 
     async def answered(self, session: str, card: Locator) -> dict[str, Any]:
         """What the record of the question has once the card is gone."""
@@ -168,6 +165,23 @@ async def test_a_write_over_a_file_is_shown_as_what_it_changes(asking_house: Ask
     assert rig.read_text() == RIG.replace("gaff", "lug")
 
 
+async def test_what_a_diff_has_no_room_for_is_shown_beside_it(asking_house: Asking):
+    rig = asking_house.house.project / "rig.txt"
+    rig.write_text(RIG + "x" * 3000 + "\n")
+    session, card = await asking_house.card("Rig it")
+    await expect(card).to_contain_text("1 line is not shown whole.")
+    await expect(card).to_contain_text("block 3")
+    # Whoever comes back to the page sees the change of the file as it is by then.
+    rig.write_text(RIG.replace("boom", "spar"))
+    await asking_house.viewer.page.evaluate(COME_BACK)
+    changed = card.get_by_role("group", name="Changed lines")
+    await expect(changed.locator(".removed .text")).to_have_text(["gaff", "spar"])
+    await expect(card).not_to_contain_text("block 3")
+    await asking_house.viewer.page.keyboard.press("D")
+    await asking_house.answered(session, card)
+    await asking_house.ended(session, "interrupted")
+
+
 async def test_a_new_file_is_shown_whole(asking_house: Asking):
     session, card = await asking_house.card("Name it")
     await expect(card).to_contain_text("There is no such file yet.")
@@ -211,6 +225,23 @@ async def test_shift_and_tab_takes_the_first_way_of_a_plan(asking_house: Asking)
     )
 
 
+@pytest.mark.parametrize("focused", ["the card", "a control of it"])
+async def test_the_palette_sends_the_answer_that_it_names(asking_house: Asking, focused: str):
+    page = asking_house.viewer.page
+    session, card = await asking_house.card("Plan it", mode="plan")
+    # A key more counts while nothing but the card has the focus.
+    await (card if focused == "the card" else card.get_by_role("button").first).focus()
+    [question] = asking_house.house.ask("GET", f"/api/questions?session_id={session}")
+    [way] = [each for each in question["ways"] if each["id"] == "ask_edits"]
+    await page.keyboard.press("Control+k")
+    await page.get_by_role("combobox").fill(way["label"])
+    await expect(page.get_by_role("option", selected=True)).to_contain_text(way["label"])
+    await page.keyboard.press("Enter")
+    answer = await asking_house.answered(session, card)
+    assert answer.items() >= way["answer"].items()
+    await asking_house.ended(session)
+
+
 async def test_planning_goes_on_with_words_and_a_picture(asking_house: Asking):
     page = asking_house.viewer.page
     session, card = await asking_house.card("Plan it", mode="plan")
@@ -219,7 +250,11 @@ async def test_planning_goes_on_with_words_and_a_picture(asking_house: Asking):
     await expect(field).to_be_focused()
     await field.fill("Mind the rocks")
     await field.evaluate(PASTE_A_PICTURE)
-    await expect(card.get_by_role("img", name="Pasted image 1")).to_be_visible()
+    await expect(card.get_by_role("img", name="a.png")).to_be_visible()
+    await page.reload()
+    await expect(card.get_by_role("img", name="a.png")).to_be_visible()
+    await expect(field).to_have_value("Mind the rocks")
+    assert "base64" not in await page.evaluate("() => JSON.stringify(localStorage)")
     await field.press("Enter")
     answer = await asking_house.answered(session, card)
     assert (answer["kind"], answer["feedback"]) == ("revise_plan", "Mind the rocks")
@@ -275,6 +310,53 @@ async def test_questions_take_options_several_of_them_own_words_and_notes(asking
     await expect(given).to_contain_text("Rum")
 
 
+async def test_own_words_and_notes_stay_whatever_is_chosen(asking_house: Asking):
+    page = asking_house.viewer.page
+    session, card = await asking_house.card("Ask me")
+    port, stores = card.locator(".posed").nth(0), card.locator(".posed").nth(1)
+    own, first = port.get_by_role("textbox", name="Something else"), port.get_by_role("radio").first
+    await own.fill("Cork")
+    await first.click()
+    await expect(first).to_be_checked()
+    await expect(own).to_have_value("Cork")
+    # What is passed with Tab is not chosen by that; where somebody goes, what stands there counts.
+    await own.focus()
+    await expect(first).to_be_checked()
+    await own.click()
+    await expect(first).not_to_be_checked()
+    await port.get_by_role("button", name="Add a note").click()
+    note = port.get_by_role("textbox", name="Note")
+    await note.fill("At high water")
+    await page.keyboard.press("Escape")
+    await expect(note).to_have_value("At high water")
+    await expect(note).not_to_be_focused()
+    await stores.get_by_role("checkbox", name="Rope").click()
+    await card.get_by_role("button", name=re.compile("^Answer")).click()
+    answer = await asking_house.answered(session, card)
+    assert answer["answers"] == {"Which port?": "Cork", "Which stores?": ["Rope"]}
+    assert answer["notes"] == {"Which port?": "At high water"}
+    await asking_house.ended(session)
+
+
+async def test_on_a_phone_enter_begins_a_line_of_the_denial(asking_house: Asking):
+    house = asking_house.house
+    viewer = await house.viewer(viewport=PHONE, has_touch=True, is_mobile=True)
+    session = house.start("Sound it")
+    await viewer.see(f"session/{session}")
+    card = await viewer.card()
+    await card.get_by_role("button", name="Deny…").tap()
+    field = card.get_by_role("textbox")
+    # A smaller one would have the phone enlarge the page.
+    await expect(field).to_have_css("font-size", "16px")
+    await field.press_sequentially("No.\nAsk the pilot.")
+    await expect(field).to_have_value("No.\nAsk the pilot.")
+    await card.get_by_role("button", name="Deny", exact=True).tap()
+    answer = await asking_house.answered(session, card)
+    assert answer["reason"] == "No.\nAsk the pilot."
+    await asking_house.ended(session)
+    assert viewer.complaints == []
+
+
 async def test_a_question_is_skipped(asking_house: Asking):
     session, card = await asking_house.card("Ask me")
     await asking_house.viewer.page.keyboard.press("d")
@@ -296,7 +378,7 @@ async def test_a_form_of_an_mcp_server_is_filled_in(asking_house: Asking, tmp_pa
     await until(connected)
     house.ask("POST", f"/api/sessions/{session}/messages", {"content": "Sign it"})
     await asking_house.viewer.see(f"session/{session}")
-    card = page.locator(".question-card")
+    card = await asking_house.viewer.card()
     await expect(card.get_by_role("heading")).to_have_text("clerk asks: Your name?")
     field = card.get_by_role("textbox", name="Name")
     await expect(field).to_have_accessible_description("as in the book")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -63,9 +62,7 @@ async def asked(viewer: Viewer) -> Locator:
     """The card of the command, once it takes keys: a moment after it has come up."""
     allow = viewer.page.get_by_role("button", name="Allow", exact=True)
     await expect(allow).to_be_enabled()
-    await expect(viewer.page.locator(".question-card")).to_contain_text("touch anchor")
-    # The page takes no key for a card that came less than 300 ms ago.
-    await asyncio.sleep(0.4)
+    await viewer.card("touch anchor")
     return allow
 
 

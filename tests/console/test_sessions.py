@@ -62,7 +62,8 @@ async def test_a_row_moves_from_waiting_to_working_to_done_by_itself(
         viewer.page.on("load", lambda page: loads.append(page.url))
         house.start("Write the log.")
         await expect(group(viewer.page, "Waiting for you")).to_contain_text("Write the log.")
-        await viewer.page.get_by_role("button", name="Allow", exact=True).click()
+        card = await viewer.card()
+        await card.get_by_role("button", name="Allow", exact=True).click()
         await expect(group(viewer.page, "Working")).to_contain_text("Write the log.")
         await expect(group(viewer.page, "Waiting for you")).to_have_count(0)
         cli.release("held")
@@ -140,7 +141,8 @@ async def test_two_tabs_of_one_browser_agree(house: House):
     for page in (first, second):
         await expect(group(page, "Waiting for you")).to_contain_text("Write a file.")
         await expect(page).to_have_title("(1) Pilothouse")
-    await first.get_by_role("button", name="Allow", exact=True).click()
+    card = await viewer.card()
+    await card.get_by_role("button", name="Allow", exact=True).click()
     for page in (first, second):
         await expect(group(page, "Done")).to_contain_text("It is written")
         await expect(page.get_by_role("heading", name="Nothing waits for you")).to_be_visible()
@@ -176,7 +178,8 @@ async def test_a_row_leaves_the_filter_that_it_fits_no_more_and_the_archive_leav
     await panel.get_by_role("button", name="Done").click()
     await expect(rows).to_have_count(1)
     await expect(rows).to_contain_text("Write a file.")
-    await page.get_by_role("button", name="Allow", exact=True).click()
+    card = await viewer.card()
+    await card.get_by_role("button", name="Allow", exact=True).click()
     await expect(side(page)).to_contain_text("No session fits.")
     await page.get_by_role("button", name="Clear search and filters").click()
     await expect(rows).to_have_count(2)
@@ -221,3 +224,35 @@ async def test_of_many_sessions_those_near_the_screen_are_drawn_and_older_ones_c
         await expect(row(page, "Prompt 599.")).to_be_focused()
         await expect(rows.first).to_have_attribute("aria-setsize", "600")
         assert viewer.complaints == []
+
+
+async def test_what_is_filled_in_of_a_new_session_outlives_its_tab_until_it_is_started(
+    house: House,
+):
+    viewer = await house.viewer()
+    await viewer.see("new")
+    page = viewer.page
+
+    async def has(directory: str, label: str, turns: str) -> None:
+        await expect(page.get_by_label("Directory", exact=True)).to_have_value(directory)
+        await expect(page.get_by_label("Label")).to_have_value(label)
+        await expect(page.get_by_label("Most steps in a turn")).to_have_value(turns)
+
+    await page.get_by_label("What is to be done").fill("Think of the tide.")
+    await page.get_by_label("Directory", exact=True).fill(str(house.project))
+    await page.get_by_label("Label").fill("tides")
+    await page.get_by_role("button", name="Show “bypass permissions”").click()
+    await page.get_by_role("radio", name="Bypass permissions").check()
+    await page.get_by_text("Advanced options").click()
+    await page.get_by_label("Most steps in a turn").fill("7")
+    await page.close()
+    page = await viewer.context.new_page()
+    await page.goto(f"{house.address}/#/new")
+    await has(str(house.project), "tides", "7")
+    # What it is started with can be seen, and what must be no habit is not kept.
+    await expect(page.get_by_label("Most steps in a turn")).to_be_visible()
+    await expect(page.get_by_role("radio", name="As set up")).to_be_checked()
+    await page.get_by_role("button", name="Start session").click()
+    await expect(page).to_have_url(re.compile("#/session/.+"))
+    await page.goto(f"{house.address}/#/new")
+    await has(str(house.project), "tides", "")

@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import re
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest_asyncio
-from playwright.async_api import Browser, FilePayload, Locator, Page, Route, expect
+from playwright.async_api import Browser, Locator, Page, Route, expect
 
 from pilothouse_sim.clis import SimulatedCLI
 from pilothouse_sim.plugin import SimulatedCLIMaker
 from pilothouse_sim.scenario import gate, reply
+from tests.support.console.browser import PHONE, PICTURE
 from tests.support.console.house import House
 from tests.support.console.scripted import house_on
 from tests.support.waiting import until
 
-PICTURE = FilePayload(
-    name="chart.png",
-    mimeType="image/png",
-    buffer=base64.b64decode(
-        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-    ),
-)
 PASTE = """(field, text) => {
     const data = new DataTransfer();
     data.setData("text/plain", text);
@@ -78,7 +71,8 @@ async def test_a_message_resumes_a_session_at_rest(house: House):
     await field(viewer.page).fill("Write a file.")
     await field(viewer.page).press("Enter")
     await expect(field(viewer.page)).to_have_value("")
-    await viewer.page.get_by_role("button", name="Allow", exact=True).click()
+    card = await viewer.card()
+    await card.get_by_role("button", name="Allow", exact=True).click()
     await expect(viewer.page.locator("[data-kind=text]").last).to_contain_text("It is written")
     await expect(said(viewer.page)).to_have_count(2)
     await expect(viewer.page.locator("[data-kind=turn]")).to_have_count(2)
@@ -397,3 +391,120 @@ async def test_a_session_starts_in_a_directory_below_home_with_an_image(house: H
     await viewer.see("new")
     await expect(page.get_by_label("What is to be done")).to_have_value("")
     await expect(page.get_by_role("list", name="Images")).to_have_count(0)
+
+
+async def test_an_escape_that_is_held_down_closes_what_is_open_and_interrupts_nothing(held: Held):
+    house, cli = held
+    session = house.start("Do it.")
+    await cli.reached("held")
+    viewer = await house.viewer()
+    page = viewer.page
+    await viewer.see(f"session/{session}")
+    await expect(page.get_by_role("button", name=re.compile("^Interrupt"))).to_be_visible()
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    await page.keyboard.press("?")
+    await expect(page.get_by_role("dialog", name="Keys")).to_be_visible()
+    await page.keyboard.down("Escape")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    await page.keyboard.down("Escape")
+    await page.keyboard.up("Escape")
+    assert [url for url in asked if url.endswith("/interrupt")] == []
+    await page.keyboard.press("Escape")
+    await ended(house, session, "interrupted")
+    assert len([url for url in asked if url.endswith("/interrupt")]) == 1
+
+
+HOLD_FILES = """
+    const read = FileReader.prototype.readAsDataURL;
+    const held = new Promise((done) => { window.readFiles = done; });
+    FileReader.prototype.readAsDataURL = function (file) {
+        held.then(() => read.call(this, file));
+    };
+"""
+IS_ABOVE = """(one, other) =>
+    one.getBoundingClientRect().bottom < other.getBoundingClientRect().top"""
+
+
+async def test_a_message_waits_for_the_image_that_is_being_read(house: House):
+    session = house.start("Think.")
+    await ended(house, session)
+    viewer = await house.viewer()
+    page = viewer.page
+    await viewer.context.add_init_script(HOLD_FILES)
+    await viewer.see(f"session/{session}")
+    await page.reload()
+    await field(page).fill("What is this?")
+    await page.locator(".composer input[type=file]").set_input_files([PICTURE])
+    send = page.get_by_role("button", name="Send")
+    await expect(page.get_by_text("Reading an image…")).to_be_visible()
+    await expect(send).to_be_disabled()
+    await field(page).press("Enter")
+    await expect(field(page)).to_have_value("What is this?")
+    await page.evaluate("() => readFiles()")
+    await expect(page.get_by_role("list", name="Images").get_by_role("img")).to_have_count(1)
+    await expect(page.get_by_text("Reading an image…")).to_have_count(0)
+    await send.click()
+    await expect(said(page).last).to_contain_text("Show the image")
+    assert viewer.complaints == []
+
+
+async def test_a_fork_and_a_summary_that_are_begun_outlive_a_reload(house: House):
+    session = house.start("Think.")
+    await ended(house, session)
+    viewer = await house.viewer()
+    page = viewer.page
+    # With it come the keys of what it opens.
+    actions = page.get_by_role("button", name="More actions")
+    await viewer.see(f"session/{session}")
+    await expect(actions).to_be_visible()
+    await page.keyboard.press("f")
+    fork = page.get_by_role("dialog", name="Fork the session")
+    await fork.get_by_label("First message of the new session").fill("Think again.")
+    await fork.get_by_label("Label (optional)").fill("again")
+    await page.reload()
+    await expect(actions).to_be_visible()
+    await page.keyboard.press("C")
+    keep = page.get_by_role("dialog").get_by_label("What to keep in it (optional)")
+    await keep.fill("The tides")
+    await page.reload()
+    await expect(actions).to_be_visible()
+    await page.keyboard.press("C")
+    await expect(keep).to_have_value("The tides")
+    await page.keyboard.press("Escape")
+    await expect(page.get_by_role("dialog")).to_have_count(0)
+    await page.keyboard.press("f")
+    await expect(fork.get_by_label("Label (optional)")).to_have_value("again")
+    await fork.get_by_role("button", name="Start the fork").click()
+    await expect(page).not_to_have_url(re.compile(session))
+    assert status(house, page.url.rpartition("/")[2])["label"] == "again"
+    await viewer.see(f"session/{session}")
+    await expect(actions).to_be_visible()
+    await page.keyboard.press("f")
+    await expect(fork.get_by_label("Label (optional)")).to_have_value("")
+    assert viewer.complaints == []
+
+
+async def test_a_reading_that_fails_is_not_told_and_what_is_told_covers_no_button(held: Held):
+    house, cli = held
+    session = house.start("Do it.")
+    await cli.reached("held")
+    viewer = await house.viewer(viewport=PHONE, has_touch=True, is_mobile=True)
+    page = viewer.page
+    await viewer.see(f"session/{session}")
+    await expect(page.get_by_role("button", name=re.compile("^Interrupt"))).to_be_visible()
+    failed: list[str] = []
+    page.on("requestfailed", lambda request: failed.append(request.url))
+    await page.route(f"**/api/sessions/{session}", lambda route: route.abort())
+    await until(lambda: len(failed) >= 2)
+    toasts = page.locator(".toasts")
+    await expect(toasts).to_have_text("")
+    await page.route("**/messages", lambda route: route.abort())
+    await field(page).fill("Mind the tide.")
+    await page.get_by_role("button", name="Send", exact=True).tap()
+    await expect(toasts).to_have_text("The server cannot be reached")
+    toast = page.locator(".toast")
+    assert await toast.evaluate(IS_ABOVE, await field(page).element_handle())
+    await expect(toasts).to_have_css("pointer-events", "none")
+    cli.release("held")
+    await ended(house, session)

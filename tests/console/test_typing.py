@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from playwright.async_api import expect
 
+from tests.support.console.browser import PICTURE
 from tests.support.console.house import House
 
 CARD = ".question-card"
@@ -59,7 +60,8 @@ async def test_a_question_that_comes_while_one_types_leaves_the_field_and_takes_
     assert answered(house) == []
     await page.reload()
     await expect(field).to_have_value("Add a Dad")
-    await page.locator(CARD).get_by_role("button", name="Allow", exact=True).click()
+    card = await viewer.card()
+    await card.get_by_role("button", name="Allow", exact=True).click()
     await expect(page.locator(CARD)).to_have_count(0)
     [question] = house.ask("GET", f"/api/questions?state=answered&session_id={session}")
     assert question["answer"]["kind"] == "allow"
@@ -71,8 +73,7 @@ async def test_keys_of_a_field_that_was_taken_away_do_nothing(house: House):
     viewer = await house.viewer()
     page = viewer.page
     house.start("Write a file.")
-    card = page.locator(CARD)
-    await expect(card).to_contain_text("hello.txt")
+    card = await viewer.card("hello.txt")
     await card.get_by_role("button", name="Deny…").click()
     await expect(card.get_by_role("textbox")).to_be_focused()
     await page.keyboard.type("Not on ")
@@ -137,4 +138,64 @@ async def test_over_plain_http_sessions_start_and_messages_go(house: House):
     await expect(window.get_by_role("button", name="Copy", exact=True)).to_be_visible()
     await window.get_by_role("button", name="Copy", exact=True).click()
     await expect(window.get_by_role("status")).to_contain_text("does not let this page copy")
+    assert viewer.complaints == []
+
+
+CONVERTED = """field => field.dispatchEvent(
+    new KeyboardEvent("keydown", { key: "Enter", keyCode: 229, bubbles: true, cancelable: true })
+)"""
+"""The Enter that ends a conversion, as Safari tells it; true: nobody has taken it."""
+
+
+async def test_the_enter_that_ends_a_conversion_sends_nothing(house: House):
+    session = house.start("Write a file.")
+    viewer = await house.viewer()
+    page = viewer.page
+    await viewer.see(f"session/{session}")
+    message = page.get_by_role("textbox", name="Message to the session")
+    await message.fill("にほん")
+    assert await message.evaluate(CONVERTED)
+    await expect(message).to_have_value("にほん")
+    card = await viewer.card("hello.txt")
+    await card.get_by_role("button", name="Deny…").click()
+    assert await card.get_by_role("textbox").evaluate(CONVERTED)
+    assert answered(house) == []
+
+
+async def test_two_tabs_have_the_same_drafts_and_what_one_has_sent_the_other_does_not(house: House):
+    session = house.start("Write a file.")
+    viewer = await house.viewer()
+    await viewer.see(f"session/{session}")
+    first, second = viewer.page, await viewer.context.new_page()
+    await second.goto(first.url)
+    fields = [
+        each.get_by_role("textbox", name="Message to the session") for each in (first, second)
+    ]
+    await expect(fields[1]).to_be_enabled()
+    await fields[0].fill("Half a thou")
+    await expect(fields[1]).to_have_value("Half a thou")
+    await fields[1].press_sequentially("ght")
+    await expect(fields[0]).to_have_value("Half a thought")
+    await first.locator(".composer input[type=file]").set_input_files([PICTURE])
+    images = [each.get_by_role("list", name="Images") for each in (first, second)]
+    for each in images:
+        await expect(each).to_be_visible()
+    await fields[1].press("Enter")
+    for field, image in zip(fields, images, strict=True):
+        await expect(field).to_have_value("")
+        await expect(image).to_have_count(0)
+    # The words for a question as well.
+    cards = [each.locator(CARD) for each in (first, second)]
+    await viewer.card("hello.txt")
+    await cards[0].get_by_role("button", name="Deny…").click()
+    await cards[0].get_by_role("textbox").fill("Not on a Friday")
+    await expect(cards[1].get_by_role("textbox")).to_have_value("Not on a Friday")
+    await cards[0].get_by_role("textbox").press("Enter")
+    for each in cards:
+        await expect(each).to_have_count(0)
+    [question] = house.ask("GET", f"/api/questions?state=answered&session_id={session}")
+    assert question["answer"]["reason"] == "Not on a Friday"
+    kept = await first.evaluate("() => Object.keys(localStorage).join()")
+    assert "draft" not in kept
+    assert "card" not in kept
     assert viewer.complaints == []

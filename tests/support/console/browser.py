@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from playwright.async_api import Browser, BrowserContext, Page, async_playwright
+from playwright.async_api import (
+    Browser,
+    BrowserContext,
+    FilePayload,
+    Locator,
+    Page,
+    async_playwright,
+    expect,
+)
 
 from tests.support.waiting import DEADLINE
 
@@ -25,6 +34,14 @@ FLAGS: Final = (
 OF_THE_BROWSER: Final = ("Failed to load resource", "WebSocket", "when fetching the script")
 """What it says itself of a refused request, a lost socket, and a worker that it looks for while no
 server is there."""
+UNREAD_MS: Final = 450
+PICTURE: Final = FilePayload(
+    name="chart.png",
+    mimeType="image/png",
+    buffer=base64.b64decode(
+        "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    ),
+)
 WIDE: Final = {"width": 1360, "height": 860}
 PHONE: Final = {"width": 390, "height": 844}
 
@@ -71,9 +88,30 @@ class Viewer:
         """Go to a view: what stands behind `#/`."""
         await self.page.goto(f"{self.address}/#/{path}")
 
+    async def card(self, words: str = "") -> Locator:
+        """The open question, once it takes keys and clicks: a moment after it has come up."""
+        card = self.page.locator(".question-card")
+        await expect(card).to_be_visible()
+        await expect(card).to_contain_text(words)
+        await self.page.wait_for_timeout(UNREAD_MS)
+        return card
+
+    async def stop_clock(self) -> None:
+        """For what the page takes or not by how long ago another thing was."""
+        await self.page.evaluate(
+            "() => { const at = performance.now(); performance.now = () => at }"
+        )
+
+    async def start_clock(self) -> None:
+        await self.page.evaluate("() => delete performance.now")
+
 
 async def viewer(browser: Browser, address: str, **context: Any) -> Viewer:
-    """A context of its own: cookies and storage of nobody else."""
-    made = await browser.new_context(**{"viewport": WIDE, **context})
+    """A context of its own: cookies and storage of nobody else.
+
+    Playwright does not see each request of a page that has a service worker.
+    """
+    given: dict[str, Any] = {"viewport": WIDE, "service_workers": "block", **context}
+    made = await browser.new_context(**given)
     made.set_default_timeout(DEADLINE * 1000)
     return Viewer(made, await made.new_page(), address)

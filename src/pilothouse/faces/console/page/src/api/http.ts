@@ -44,7 +44,7 @@ export function get<T>(path: string, query: Query = {}, abort?: AbortSignal): Pr
 
 /** What a path gives, as it is. */
 export async function download(path: string): Promise<Blob> {
-  return (await answered("GET", path)).blob();
+  return reached((await answered("GET", path)).blob());
 }
 
 export function post<T>(path: string, body?: unknown, query: Query = {}): Promise<T> {
@@ -66,7 +66,17 @@ export function part(name: string): string {
 
 async function send<T>(method: string, path: string, body?: unknown, abort?: AbortSignal): Promise<T> {
   const response = await answered(method, path, body, abort);
-  return (response.status === 204 ? undefined : await response.json()) as T;
+  return (response.status === 204 ? undefined : await reached(response.json(), abort)) as T;
+}
+
+/** What comes from the server, whole: a connection breaks within an answer as well as before it. */
+async function reached<T>(coming: Promise<T>, abort?: AbortSignal): Promise<T> {
+  try {
+    return await coming;
+  } catch (error) {
+    if (abort?.aborted) throw error;
+    throw new Unreachable();
+  }
 }
 
 async function answered(method: string, path: string, body?: unknown, abort?: AbortSignal): Promise<Response> {
@@ -76,13 +86,7 @@ async function answered(method: string, path: string, body?: unknown, abort?: Ab
     request.body = JSON.stringify(body);
   }
   if (abort) request.signal = abort;
-  let response: Response;
-  try {
-    response = await fetch(path, request);
-  } catch (error) {
-    if (abort?.aborted) throw error;
-    throw new Unreachable();
-  }
+  const response = await reached(fetch(path, request), abort);
   if (response.ok) return response;
   const refusal = new Refusal(await problemOf(response));
   if (response.status === 401) signedIn.value = false;

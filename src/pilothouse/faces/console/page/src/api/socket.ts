@@ -66,6 +66,7 @@ export class Stream<F extends Frame> {
     url.protocol = url.protocol.replace("http", "ws");
     if (this.cursor !== undefined) url.searchParams.set("after", String(this.cursor));
     const socket = (this.socket = new WebSocket(url));
+    this.heard();
     let wasAccepted = false;
     socket.onmessage = (event) => {
       this.heard();
@@ -89,11 +90,12 @@ export class Stream<F extends Frame> {
     };
   }
 
-  /** Nothing tells a page of a network that is gone without a word, so it asks. */
+  /** Nothing tells a page of a network that is gone without a word, so it asks; who does not even open is given up. */
   private heard(): void {
     clearTimeout(this.silence);
     this.silence = window.setTimeout(() => {
-      this.socket?.send(JSON.stringify({ id: ALIVE, do: "health" }));
+      if (this.socket?.readyState !== WebSocket.OPEN) return this.giveUp();
+      this.socket.send(JSON.stringify({ id: ALIVE, do: "health" }));
       this.silence = window.setTimeout(() => this.giveUp(), SILENCE_MS);
     }, SILENCE_MS);
   }

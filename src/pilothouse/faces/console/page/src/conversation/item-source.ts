@@ -42,9 +42,10 @@ export function wholeFileIn(source: ItemSource, view: DiffView): DiffView | null
   return null;
 }
 
-function hunkOf(told: Json): Hunk {
-  const lines = Array.isArray(told.lines) ? (told.lines as string[]) : [];
-  return { old_start: Number(told.oldStart) || 1, new_start: Number(told.newStart) || 1, lines };
+export function hunkOf(told: unknown): Hunk {
+  const hunk = objectOf(told) ?? {};
+  const lines = Array.isArray(hunk.lines) ? hunk.lines.map(String) : [];
+  return { old_start: Number(hunk.oldStart) || 1, new_start: Number(hunk.newStart) || 1, lines };
 }
 
 /** One hunk that has every line of the file. */
@@ -62,8 +63,13 @@ function wholeHunk(original: string, hunks: readonly Hunk[]): Hunk {
   return { old_start: 1, new_start: 1, lines };
 }
 
-function linesOf(source: ItemSource): unknown[] {
-  return [...(source.entries ?? []).map((entry) => entry.body), ...(source.transcript ?? [])];
+export function linesOf(source: Pick<ItemSource, "entries" | "transcript">): Json[] {
+  const every = [...(source.entries ?? []).map((entry) => entry.body), ...(source.transcript ?? [])];
+  return every.map(objectOf).filter((line): line is Json => line !== null);
+}
+
+export function objectOf(value: unknown): Json | null {
+  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Json) : null;
 }
 
 function* everyObject(value: unknown, depth = 0): Generator<Json> {

@@ -1,7 +1,7 @@
 /** What the server says of a session: read when somebody looks at it, and again when its row changes. */
 
 import { computed, effect, signal, type ReadonlySignal, type Signal } from "@preact/signals";
-import { get, part } from "../api/http";
+import { get, isPassing, part } from "../api/http";
 import type { Status } from "../api/types";
 import { rowSignal } from "../state/sessions";
 import { toastError } from "../ui/toasts";
@@ -17,6 +17,8 @@ interface Kept {
   timer: number;
   /** Something happened while it was being read: what comes may be from before. */
   isStale: boolean;
+  /** Somebody has just done something to it: a refusal is news to them. */
+  isAsked: boolean;
 }
 
 const kept = new Map<string, Kept>();
@@ -32,8 +34,9 @@ export function placesOf(id: string): ReadonlySignal<string> {
 }
 
 /** Read the status again: at once, or as soon as the last reading is long enough ago. */
-export function refreshStatus(id: string): void {
+export function refreshStatus(id: string, isAsked = false): void {
   const own = keptOf(id);
+  own.isAsked ||= isAsked;
   if (own.timer) {
     own.isStale = true;
     return;
@@ -55,19 +58,20 @@ function keptOf(id: string): Kept {
   if (!own) {
     const status = signal<Status | null>(null);
     const places = computed(() => [status.value?.scratch, status.value?.cwd].filter(Boolean).join("\n"));
-    kept.set(id, (own = { status, places, readAt: 0, timer: 0, isStale: false }));
+    kept.set(id, (own = { status, places, readAt: 0, timer: 0, isStale: false, isAsked: false }));
   }
   return own;
 }
 
 async function read(id: string, own: Kept): Promise<void> {
+  const { isAsked } = own;
   own.readAt = Date.now();
-  own.isStale = false;
+  own.isStale = own.isAsked = false;
   try {
     own.status.value = await get<Status>(`/api/sessions/${part(id)}`);
   } catch (error) {
-    // The list says that a session is not there, or that the server is away: here it is news only after a status.
-    if (own.status.peek()) toastError(error);
+    // That the server is away stands in the head of the page, and that a session is not there in the list.
+    if (isAsked && own.status.peek() && !isPassing(error)) toastError(error);
   } finally {
     own.timer = 0;
     if (own.isStale) refreshStatus(id);

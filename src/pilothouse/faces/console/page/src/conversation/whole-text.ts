@@ -2,9 +2,8 @@
 
 import type { ConversationPage, Hunk, ItemSource, ToolItem } from "../api/types";
 import type { Item } from "../state/conversation";
-import { sourceOf } from "./item-source";
+import { hunkOf, linesOf, objectOf, sourceOf } from "./item-source";
 
-type Json = Record<string, unknown>;
 type Source = Pick<ItemSource, "entries" | "transcript">;
 
 /** So many are read at a time. */
@@ -91,25 +90,10 @@ function hunksIn(source: Source): Hunk[] | null {
   return null;
 }
 
-function hunkOf(told: unknown): Hunk {
-  const hunk = objectOf(told) ?? {};
-  const lines = Array.isArray(hunk.lines) ? hunk.lines.map(String) : [];
-  return { old_start: Number(hunk.oldStart) || 1, new_start: Number(hunk.newStart) || 1, lines };
-}
-
 /** A text, or the text blocks of a list. */
 function wordsOf(content: unknown): string | null {
   if (typeof content === "string") return content;
   if (!Array.isArray(content)) return null;
   const texts = content.map(objectOf).filter((block) => block?.type === "text" && typeof block.text === "string");
   return texts.length ? texts.map((block) => block!.text as string).join("\n") : null;
-}
-
-function linesOf(source: Source): Json[] {
-  const every = [...(source.entries ?? []).map((entry) => entry.body), ...(source.transcript ?? [])];
-  return every.map(objectOf).filter((line): line is Json => line !== null);
-}
-
-function objectOf(value: unknown): Json | null {
-  return typeof value === "object" && value !== null && !Array.isArray(value) ? (value as Json) : null;
 }

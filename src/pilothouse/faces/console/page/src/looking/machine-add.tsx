@@ -7,9 +7,9 @@ import { CopyButton } from "../ui/copy";
 import { Dialog } from "../ui/dialog";
 import { toastError } from "../ui/toasts";
 import { useLoaded } from "../ui/load";
+import { isLoopback } from "../ui/loopback";
 
 const NAME = "[a-z0-9][a-z0-9._\\-]{0,63}";
-const LOOPBACK = /^(localhost|127\.|\[::1\])/;
 
 export function MachineAdd(props: { onClose: () => void }) {
   const [added, setAdded] = useState<RunnerAdded | null>(null);
@@ -85,7 +85,7 @@ function Steps(props: { added: RunnerAdded; onClose: () => void }) {
       </p>
       <h3>3. Start the runner there</h3>
       <CopyLine text={`pilothouse runner --connect ${place} --token-file ${name}.token`} />
-      {LOOPBACK.test(place.split("//")[1]!) && (
+      {isLoopback(place.split("//")[1]!) && (
         <p class="small quiet">
           This page has the server's address on its own machine. From another machine use the name by which that one
           reaches the server, and serve with{" "}
@@ -106,7 +106,7 @@ function Steps(props: { added: RunnerAdded; onClose: () => void }) {
 function address(hosts: unknown): string {
   const named = Array.isArray(hosts) && typeof hosts[0] === "string" ? hosts[0] : null;
   const scheme = location.protocol === "https:" ? "wss" : "ws";
-  const isLocal = LOOPBACK.test(location.host);
+  const isLocal = isLoopback(location.host);
   return `${scheme}://${named && isLocal ? `${named}${location.port ? `:${location.port}` : ""}` : location.host}`;
 }
 

@@ -1,8 +1,8 @@
 /** The frame that the views for looking share: headings, panels, and what stands in for a value that is not there. */
 
 import type { ComponentChildren } from "preact";
-import { Refusal } from "../api/http";
-import type { Loaded } from "../ui/load";
+import { errorWords } from "../ui/error-words";
+import type { Loading } from "../ui/load";
 
 export function Page(props: { title: string; tools?: ComponentChildren; children: ComponentChildren }) {
   return (
@@ -30,15 +30,12 @@ export function Panel(props: { title: string; tools?: ComponentChildren; childre
 }
 
 /** Why there is nothing to see, or that it is on its way; nothing once there is. */
-export function Pending(props: { of: Loaded<unknown> }) {
+export function Pending(props: { of: Loading }) {
   const { value, error, isLoading, again } = props.of;
   if (error)
     return (
       <div class="look-trouble" role="alert">
-        <span class="grow">
-          {error.message}
-          {error instanceof Refusal && error.advice && ` (${error.advice})`}
-        </span>
+        <span class="grow">{errorWords(error)}</span>
         <button class="button" disabled={isLoading} onClick={again}>
           Try again
         </button>

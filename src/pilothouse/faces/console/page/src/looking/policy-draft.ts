@@ -1,6 +1,6 @@
-/** The policy text that is being worked on; a reload of the page does not lose it. */
+/** The policy text that is being worked on; this browser keeps it until it is saved or discarded. */
 
-import { signal } from "@preact/signals";
+import { kept } from "../state/kept";
 
 export interface Draft {
   text: string;
@@ -8,28 +8,16 @@ export interface Draft {
   base: string;
 }
 
-const KEPT = "pilothouse.policy-draft";
+const { now, write } = kept<Draft | null>("pilothouse.policy-draft", null);
 
-export const draft = signal<Draft | null>(read());
+export const draft = now;
 
 /** Have this text as the draft; none where it is the file's again. */
 export function edit(text: string, file: string): void {
   const base = draft.peek()?.base ?? file;
-  draft.value = text === file ? null : { text, base };
-  if (draft.value) sessionStorage.setItem(KEPT, JSON.stringify(draft.value));
-  else sessionStorage.removeItem(KEPT);
+  write(text === file ? null : { text, base });
 }
 
 export function discard(): void {
-  draft.value = null;
-  sessionStorage.removeItem(KEPT);
-}
-
-function read(): Draft | null {
-  try {
-    const kept = JSON.parse(sessionStorage.getItem(KEPT) ?? "null") as Partial<Draft> | null;
-    return kept && typeof kept.text === "string" && typeof kept.base === "string" ? (kept as Draft) : null;
-  } catch {
-    return null;
-  }
+  write(null);
 }

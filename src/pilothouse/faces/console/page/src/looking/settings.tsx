@@ -3,11 +3,10 @@
 import { useState } from "preact/hooks";
 import { get } from "../api/http";
 import type { Health } from "../api/types";
-import { leave } from "../sign-in";
 import { OwnNameField, SingleKeysSwitch } from "../ui/browser-choices";
-import { theme, type Theme } from "../ui/theme";
+import { useSignOut } from "../ui/sign-out";
+import { setTheme, theme, THEMES } from "../ui/theme";
 import { amount, dateTime, now, span } from "../ui/time";
-import { toastError } from "../ui/toasts";
 import { readHealth } from "./health";
 import { useEvery, useLoaded } from "../ui/load";
 import { Figure, Page, Panel, Pending } from "./page";
@@ -67,26 +66,14 @@ function Server(props: { health: Health }) {
   );
 }
 
-const THEMES: readonly [Theme, string][] = [
-  ["system", "As the system"],
-  ["light", "Light"],
-  ["dark", "Dark"],
-];
-
 function Browser() {
-  const [isBusy, setBusy] = useState(false);
-  const signOut = (everywhere: boolean) => {
-    setBusy(true);
-    leave(everywhere)
-      .catch(toastError)
-      .finally(() => setBusy(false));
-  };
+  const { isBusy, signOut } = useSignOut();
   return (
     <Panel title="This browser">
       <div class="row wrap look-between">
         <div class="look-choice" role="group" aria-label="Colours">
           {THEMES.map(([each, name]) => (
-            <button key={each} class="button" aria-pressed={theme.value === each} onClick={() => (theme.value = each)}>
+            <button key={each} class="button" aria-pressed={theme.value === each} onClick={() => setTheme(each)}>
               {name}
             </button>
           ))}

@@ -24,7 +24,9 @@ interface AlwaysPanelProps {
 export function AlwaysPanel(props: AlwaysPanelProps) {
   const own = useRef<HTMLDivElement>(null);
   useEffect(() => {
-    if (props.wasAsked) own.current?.scrollIntoView({ block: "nearest" });
+    if (!props.wasAsked) return;
+    own.current?.querySelector("button")?.focus({ preventScroll: true });
+    own.current?.scrollIntoView({ block: "nearest" });
   }, []);
   const rules = new Set(props.ways.map(ruleOf));
   const [first] = rules;

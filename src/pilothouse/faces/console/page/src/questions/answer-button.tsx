@@ -1,6 +1,7 @@
 /** A button that answers, with the key that does the same. */
 
 import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
 import { singleKeys } from "../ui/keys";
 
 interface AnswerButtonProps {
@@ -12,12 +13,19 @@ interface AnswerButtonProps {
   class?: string;
   disabled?: boolean;
   isOpen?: boolean;
+  /** Take the focus: what it had opened is closed. */
+  takesFocus?: boolean;
 }
 
 export function AnswerButton(props: AnswerButtonProps) {
+  const own = useRef<HTMLButtonElement>(null);
+  useEffect(() => {
+    if (props.takesFocus) own.current?.focus();
+  }, []);
   const isKey = props.isCurrent && props.press && (props.press.length > 1 || singleKeys.value);
   return (
     <button
+      ref={own}
       type="button"
       class={`button ${props.class ?? ""}`}
       disabled={props.disabled}

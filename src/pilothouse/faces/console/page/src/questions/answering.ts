@@ -6,7 +6,7 @@ import { get, part, post, Refusal } from "../api/http";
 import type { Answered, Question } from "../api/types";
 import { listed, questions } from "../state/sessions";
 import { toast, toastError } from "../ui/toasts";
-import { passFocusOn } from "./card-keys";
+import { noteAnswer, passFocusOn } from "./card-keys";
 import { forgetDraft } from "./drafts";
 import { ownName } from "../ui/own-name";
 import { done, outcome } from "./outcomes";
@@ -65,6 +65,9 @@ export async function send(question: Question, answer: AnswerBody): Promise<void
 export async function answerTo(question: Question, answer: AnswerBody): Promise<void> {
   const { id } = question;
   sending.value = new Set(sending.peek()).add(id);
+  noteAnswer();
+  // The stream may take the card away before the answer to this comes.
+  passFocusOn();
   try {
     const told = await post<Answered>(`/api/questions/${part(id)}/answer`, answer, { by: ownName.peek() || null });
     passFocusOn();

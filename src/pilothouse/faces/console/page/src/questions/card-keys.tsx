@@ -1,14 +1,38 @@
-/** The keys of the card that is current: one that is held, or pressed just as the card came, does nothing. */
+/** The keys and clicks of a card: one that is held, or comes just as the card came, does nothing. */
 
 import { signal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import { useKeys, type Key } from "../ui/keys";
+import { isConverting } from "../ui/typing";
 
 /** Nobody has read a card that came this short a time ago: the key was meant for the one before. */
 const UNREAD_MS = 300;
+/** So long after an answer a click is the second one of a double click. */
+const DOUBLE_MS = 400;
 
 let isHeld = false;
 addEventListener("keydown", (event) => (isHeld = event.repeat), true);
+addEventListener("keyup", () => (isHeld = false), true);
+
+let answeredAt = -Infinity;
+
+export function noteAnswer(): void {
+  answeredAt = performance.now();
+}
+
+/** For a card: lets no click through that was meant for the one before. */
+export function useMeantClicks(): (event: MouseEvent) => void {
+  const since = useRef(performance.now());
+  return (event) => {
+    // The page's own, as of the arrows among options, is meant.
+    if (!event.isTrusted) return;
+    const now = performance.now();
+    const isHeldKey = isHeld && event.detail === 0;
+    if (!isHeldKey && now - since.current > UNREAD_MS && now - answeredAt > DOUBLE_MS) return;
+    event.preventDefault();
+    event.stopPropagation();
+  };
+}
 
 /** Nothing that has a use for Enter or Tab has the focus. */
 export const focusIsFree = signal(true);
@@ -45,7 +69,7 @@ function isElsewhere(): boolean {
 /** In a field: Escape leaves it, and is not heard by anything else. */
 export function leaveOnEscape(leave: () => void): (event: KeyboardEvent) => void {
   return (event) => {
-    if (event.key !== "Escape" || event.isComposing) return;
+    if (event.key !== "Escape" || isConverting(event)) return;
     event.preventDefault();
     event.stopPropagation();
     leave();
@@ -65,6 +89,11 @@ export function takeFocus(): boolean {
   const isWanted = performance.now() - passedOnAt < FOLLOWS_MS && isAtCards();
   passedOnAt = -Infinity;
   return isWanted;
+}
+
+/** What has the focus is about to go: its card has it then. */
+export function focusCard(): void {
+  document.activeElement?.closest<HTMLElement>(".question-card")?.focus({ preventScroll: true });
 }
 
 function isAtCards(): boolean {

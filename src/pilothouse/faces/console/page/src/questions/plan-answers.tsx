@@ -6,7 +6,7 @@ import type { Question, Way } from "../api/types";
 import type { Key } from "../ui/keys";
 import { AnswerButton } from "./answer-button";
 import { isSending, send } from "./answering";
-import { CardKeys, focusIsFree } from "./card-keys";
+import { CardKeys, focusCard, focusIsFree } from "./card-keys";
 import { useDraft } from "./drafts";
 import { PlanText } from "./plan-text";
 import { PlanWords } from "./plan-words";
@@ -37,12 +37,18 @@ export function PlanAnswers(props: PlanProps & { facts: ComponentChildren }) {
     } else void send(question, withText(way, isEdited ? edited : null));
   };
   const canEdit = question.ways?.some((way) => way.needs?.includes("plan")) ?? false;
-  const toggleEditing = () => setEditing(!isEditing);
+  const toggleEditing = () => {
+    if (isEditing) focusCard();
+    setEditing(!isEditing);
+  };
   const text = { edited, setEdited, isEdited, isEditing, toggleEditing, canEdit };
   const editKeys: Key[] = canEdit
     ? [{ press: "ctrl+g", does: "Edit the plan, or read it again", act: toggleEditing, inFields: true }]
     : [];
-  const leave = () => setWordsFor("");
+  const leave = () => {
+    focusCard();
+    setWordsFor("");
+  };
   const asking = ways.find((way) => way.id === wordsFor);
   const emptied = isEdited && !edited.trim();
   const answerKeys = asking ? leaveKeys(leave) : keysOf(ways, choose, emptied);

@@ -1,11 +1,11 @@
 /** What to change about a plan, or why it is rejected: words, and pictures that are pasted. */
 
 import type { Question, Way } from "../api/types";
-import { toast } from "../ui/toasts";
+import { blocksOf } from "../steering/images";
+import { Pictures, usePictures } from "../steering/pictures";
 import { AnswerButton } from "./answer-button";
 import { isSending, send } from "./answering";
-import { useDraft } from "./drafts";
-import { addressOf, imagesFrom, type ImageBlock } from "./pasted-images";
+import { picturesName, useDraft } from "./drafts";
 import { WordsField } from "./words-field";
 
 interface PlanWordsProps {
@@ -21,19 +21,14 @@ export function PlanWords(props: PlanWordsProps) {
   // A CLI that somebody else started takes no pictures from here.
   const takesImages = isRevision && !question.foreign;
   const [words, setWords] = useDraft(question.id, "words", "");
-  const [images, setImages] = useDraft<ImageBlock[]>(question.id, "images", []);
-  const isBusy = isSending(question.id);
-  const isEmpty = isRevision && !words.trim() && !images.length;
+  const { pictures, isReading, paste, dropPicture } = usePictures(picturesName(question.id));
+  const isBusy = isSending(question.id) || isReading;
+  const isEmpty = isRevision && !words.trim() && !pictures.length;
   const submit = () => {
     if (isEmpty || isBusy) return;
     const said = words.trim();
-    const pasted = images.length ? { images } : {};
+    const pasted = pictures.length ? { images: blocksOf(pictures) } : {};
     void send(question, { ...way.answer, ...(isRevision ? { feedback: said, ...pasted } : { reason: said }) });
-  };
-  const paste = async (event: ClipboardEvent) => {
-    const found = takesImages ? await imagesFrom(event) : { images: [], refused: [] };
-    if (found.images.length) setImages([...images, ...found.images]);
-    for (const why of found.refused) toast(why, true);
   };
   return (
     <WordsField
@@ -42,14 +37,12 @@ export function PlanWords(props: PlanWordsProps) {
       change={setWords}
       send={submit}
       leave={props.leave}
-      disabled={isBusy}
+      disabled={isSending(question.id)}
       takesFocus={props.wasAsked}
       placeholder={isRevision ? "Type here to say what to change" : ""}
-      onPaste={(event) => void paste(event)}
+      {...(takesImages && { onPaste: paste })}
     >
-      {takesImages && (
-        <Thumbnails images={images} remove={(at) => setImages(images.filter((_, each) => each !== at))} />
-      )}
+      {takesImages && <Pictures pictures={pictures} isReading={isReading} onDrop={dropPicture} />}
       <AnswerButton
         act={submit}
         press="Enter"
@@ -69,25 +62,4 @@ export function PlanWords(props: PlanWordsProps) {
 function labelFor(isRevision: boolean, takesImages: boolean): string {
   if (!isRevision) return "Why not? The model reads this. It may stay empty.";
   return takesImages ? "What should change? Images can be pasted." : "What should change?";
-}
-
-function Thumbnails(props: { images: readonly ImageBlock[]; remove: (at: number) => void }) {
-  if (!props.images.length) return null;
-  return (
-    <ul class="pasted-images" aria-label="Pasted images">
-      {props.images.map((image, at) => (
-        <li key={at}>
-          <img src={addressOf(image)} alt={`Pasted image ${at + 1}`} />
-          <button
-            type="button"
-            class="button plain"
-            aria-label={`Remove image ${at + 1}`}
-            onClick={() => props.remove(at)}
-          >
-            ×
-          </button>
-        </li>
-      ))}
-    </ul>
-  );
 }

@@ -38,10 +38,14 @@ export function PosedAnswers(props: PosedProps) {
     const each = posed[active];
     if (!each) return;
     const options = each.options ?? [];
+    const choice = lookUp(choices, each.question) ?? NO_CHOICE;
     if (number <= options.length) {
-      change(each, chooseOption(each, lookUp(choices, each.question) ?? NO_CHOICE, options[number - 1]!.label));
+      change(each, chooseOption(each, choice, options[number - 1]!.label));
       if (!each.multi_select && active + 1 < posed.length) setActive(active + 1);
-    } else body.current?.querySelectorAll<HTMLElement>(".own-words")[active]?.focus();
+    } else {
+      change(each, { ...choice, isOwn: true });
+      body.current?.querySelectorAll<HTMLElement>(".own-words")[active]?.focus();
+    }
   };
   const enter = () => (missing && active + 1 < posed.length ? setActive(active + 1) : submit());
   const plain = (each: Way) => void send(question, each.answer);

@@ -3,21 +3,29 @@
 import { useEffect, useId, useRef, useState } from "preact/hooks";
 import type { Option, Posed } from "../api/types";
 import { Code } from "../ui/code";
+import { isConverting } from "../ui/typing";
 import { leaveOnEscape } from "./card-keys";
 
 /** What is chosen so far. */
 export interface Choice {
   readonly labels: readonly string[];
-  /** Words of one's own; with one choice they stand in its place. */
+  /** Words of one's own. */
   readonly own: string;
+  /** With one choice: they stand in the place of an option. */
+  readonly isOwn: boolean;
   readonly note: string;
 }
 
-export const NO_CHOICE: Choice = { labels: [], own: "", note: "" };
+export const NO_CHOICE: Choice = { labels: [], own: "", isOwn: false, note: "" };
+
+/** One's own words where they count. */
+function ownOf(posed: Posed, choice: Choice): string {
+  return posed.multi_select || choice.isOwn ? choice.own.trim() : "";
+}
 
 /** What is sent for it; null: nothing is chosen yet. */
 export function answerOf(posed: Posed, choice: Choice = NO_CHOICE): string | string[] | null {
-  const own = choice.own.trim();
+  const own = ownOf(posed, choice);
   if (!posed.multi_select) return own || (choice.labels[0] ?? null);
   const all = own ? [...choice.labels, own] : [...choice.labels];
   return all.length ? all : null;
@@ -25,7 +33,7 @@ export function answerOf(posed: Posed, choice: Choice = NO_CHOICE): string | str
 
 /** Choose an option, or take one of several back. */
 export function chooseOption(posed: Posed, choice: Choice, label: string): Choice {
-  if (!posed.multi_select) return { ...choice, labels: [label], own: "" };
+  if (!posed.multi_select) return { ...choice, labels: [label], isOwn: false };
   const isChosen = choice.labels.includes(label);
   return { ...choice, labels: isChosen ? choice.labels.filter((each) => each !== label) : [...choice.labels, label] };
 }
@@ -48,7 +56,8 @@ export function PosedQuestion(props: PosedQuestionProps) {
   const options = posed.options ?? [];
   const [looked, look] = useState("");
   const preview = previewOf(options, looked, choice);
-  const hasOwn = choice.own.trim() !== "" && !posed.multi_select;
+  const own = ownOf(posed, choice);
+  const hasOwn = own !== "" && !posed.multi_select;
   const chosenAt = hasOwn ? -1 : options.findIndex((option) => choice.labels.includes(option.label));
   return (
     <section class="posed" onFocusIn={props.activate}>
@@ -82,7 +91,7 @@ export function PosedQuestion(props: PosedQuestionProps) {
               look={() => look(option.label)}
             />
           ))}
-          <OwnWords {...props} number={isActive ? options.length + 1 : undefined} isChosen={choice.own.trim() !== ""} />
+          <OwnWords {...props} number={isActive ? options.length + 1 : undefined} isChosen={own !== ""} />
         </div>
         {preview && (
           <div class="posed-preview">
@@ -146,17 +155,21 @@ function OptionButton(props: OptionButtonProps) {
 
 function OwnWords(props: PosedQuestionProps & { number: number | undefined; isChosen: boolean }) {
   const { choice, change } = props;
-  const others = props.posed.multi_select ? choice.labels : [];
+  // What stands there counts for who goes to it, but not for who only passes with Tab.
+  const use = () => choice.isOwn || change({ ...choice, isOwn: true });
+  const isWaiting = choice.own.trim() !== "" && !props.isChosen;
   return (
-    <label class={props.isChosen ? "own-words-row chosen" : "own-words-row"}>
+    <label class={props.isChosen ? "own-words-row chosen" : "own-words-row"} onClick={use}>
       <span class="small">Something else</span>
       <input
         class="field own-words"
         value={choice.own}
-        onInput={(event) => change({ ...choice, own: event.currentTarget.value, labels: others })}
+        onInput={(event) => change({ ...choice, own: event.currentTarget.value, isOwn: true })}
         onKeyDown={(event) => {
           leaveOnEscape(() => event.currentTarget.blur())(event);
-          if (event.key === "Enter" && !event.isComposing) props.submit();
+          if (event.key !== "Enter" || isConverting(event)) return;
+          if (isWaiting) use();
+          else props.submit();
         }}
       />
       {props.number !== undefined && props.number < 10 && <kbd aria-hidden="true">{props.number}</kbd>}
@@ -186,10 +199,7 @@ function Note(props: PosedQuestionProps) {
         ref={field}
         value={choice.note}
         onInput={(event) => change({ ...choice, note: event.currentTarget.value })}
-        onKeyDown={leaveOnEscape(() => {
-          change({ ...choice, note: "" });
-          open(false);
-        })}
+        onKeyDown={leaveOnEscape(() => field.current?.blur())}
       />
     </label>
   );

@@ -5,7 +5,7 @@ import type { Question } from "../api/types";
 import { Coded } from "../ui/coded";
 import { escapeHidden } from "../ui/hidden";
 import { settledWords, useLooked } from "./answering";
-import { takeFocus } from "./card-keys";
+import { takeFocus, useMeantClicks } from "./card-keys";
 import { ElicitationAnswers } from "./elicitation-answers";
 import { PlanAnswers } from "./plan-answers";
 import { PosedAnswers } from "./posed-answers";
@@ -43,6 +43,7 @@ export function QuestionCard(props: QuestionCardProps) {
   const titleId = useId();
   const settled = settledWords(question.id);
   useLooked(question.id);
+  const meantClicks = useMeantClicks();
   // It keeps its height while it says why it goes, so that nothing moves under the pointer.
   const height = useRef(0);
   useEffect(() => {
@@ -62,6 +63,7 @@ export function QuestionCard(props: QuestionCardProps) {
       tabIndex={-1}
       aria-labelledby={titleId}
       data-question={question.id}
+      onClickCapture={meantClicks}
     >
       <header class="question-head">
         <span class="badge ask">{kindName(question)}</span>

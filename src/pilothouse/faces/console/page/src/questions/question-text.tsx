@@ -6,7 +6,7 @@ import type { FileChange, Question } from "../api/types";
 import { Code } from "../ui/code";
 import { Diff, DiffText } from "../ui/diff";
 import { languageOfPath } from "../ui/highlighter";
-import { useLoaded } from "../ui/load";
+import { useLoaded, useReturn } from "../ui/load";
 import { Markdown, safeAddress } from "../ui/markdown";
 
 export function QuestionText(props: { question: Question }) {
@@ -39,17 +39,20 @@ export function QuestionText(props: { question: Question }) {
 /** What a diff against the file shows; any other member of an input has to be shown beside it. */
 const IN_DIFF = new Set(["file_path", "content", "old_string", "new_string", "replace_all"]);
 
-/** The change of the file as it is now, where the server can tell; until then, and otherwise, what the call says. */
+/** The change of the file as it is now, where the server can tell; what the call says, unless that shows all of it. */
 function ChangedFile(props: { question: Question; children: ComponentChildren }) {
   const { id, input } = props.question;
   const path = `/api/questions/${part(id)}/change`;
-  const change = useLoaded((abort) => get<FileChange>(path, {}, abort), [id]).value;
-  const isWhole = Object.keys(input ?? {}).every((name) => IN_DIFF.has(name));
+  const { value: change, error, again } = useLoaded((abort) => get<FileChange>(path, {}, abort), [id]);
+  // Whoever comes back may have changed the file meanwhile.
+  useReturn(again);
+  const diff = change?.diff;
+  const isWhole = diff && !diff.cut && !error && Object.keys(input ?? {}).every((name) => IN_DIFF.has(name));
   return (
     <>
       {change?.because && <p class="small quiet">{change.because}</p>}
-      {change?.diff && <Diff view={change.diff} />}
-      {(!change?.diff || !isWhole) && props.children}
+      {diff && <Diff view={diff} />}
+      {!isWhole && props.children}
     </>
   );
 }

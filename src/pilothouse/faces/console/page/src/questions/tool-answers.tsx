@@ -33,13 +33,15 @@ export function ToolAnswers(props: Tool & { children: ComponentChildren }) {
   const { question, isCurrent } = props;
   const [panel, setPanel] = useDraft<Panel>(question.id, "panel", "");
   const wasAsked = useRef(false);
+  const left = useRef<Panel>("");
   const ways = waysOf(question);
   const answer = (way: Way, filled: object = {}) => void send(question, { ...way.answer, ...filled });
   const toggle = (next: Panel) => {
     wasAsked.current = true;
+    left.current = panel;
     setPanel(panel === next ? "" : next);
   };
-  const open = { panel, toggle, wasAsked: wasAsked.current, answer, ways };
+  const open = { panel, left: left.current, toggle, wasAsked: wasAsked.current, answer, ways };
   return (
     <>
       <div class="question-body" tabIndex={0} role="group" aria-label="What it wants">
@@ -55,6 +57,8 @@ export function ToolAnswers(props: Tool & { children: ComponentChildren }) {
 
 interface Open {
   panel: Panel;
+  /** The panel that was closed last: its button gets the focus back. */
+  left: Panel;
   toggle: (panel: Panel) => void;
   wasAsked: boolean;
   answer: (way: Way, filled?: object) => void;
@@ -103,7 +107,7 @@ function Denial(props: Tool & Open) {
 }
 
 function Buttons(props: Tool & Open) {
-  const { question, isCurrent, panel, toggle, ways, answer } = props;
+  const { question, isCurrent, panel, left, toggle, ways, answer } = props;
   const isBusy = isSending(question.id);
   const shared = { isCurrent, disabled: isBusy };
   const [only] = ways.always;
@@ -120,17 +124,36 @@ function Buttons(props: Tool & Open) {
         </AnswerButton>
       )}
       {ways.always.length > 1 && (
-        <AnswerButton {...shared} act={() => toggle("always")} press="A" isOpen={panel === "always"}>
+        <AnswerButton
+          {...shared}
+          act={() => toggle("always")}
+          press="A"
+          isOpen={panel === "always"}
+          takesFocus={left === "always"}
+        >
           Always…
         </AnswerButton>
       )}
       {ways.edit && (
-        <AnswerButton {...shared} act={() => toggle("edit")} press="e" isOpen={panel === "edit"}>
+        <AnswerButton
+          {...shared}
+          act={() => toggle("edit")}
+          press="e"
+          isOpen={panel === "edit"}
+          takesFocus={left === "edit"}
+        >
           Edit first
         </AnswerButton>
       )}
       {ways.deny && (
-        <AnswerButton {...shared} act={() => toggle("deny")} press="d" isOpen={panel === "deny"} class="thumb">
+        <AnswerButton
+          {...shared}
+          act={() => toggle("deny")}
+          press="d"
+          isOpen={panel === "deny"}
+          takesFocus={left === "deny"}
+          class="thumb"
+        >
           {ways.deny.label.split(",")[0]}…
         </AnswerButton>
       )}

@@ -1,7 +1,8 @@
-/** A field for words that go with an answer. Enter sends them, shift and Enter begins a line, Escape leaves. */
+/** A field for words that go with an answer. Enter sends them where there is a keyboard, shift and Enter begins a line, Escape leaves. */
 
 import type { ComponentChildren } from "preact";
 import { useEffect, useId, useRef } from "preact/hooks";
+import { isToSend } from "../ui/typing";
 import { leaveOnEscape } from "./card-keys";
 
 interface WordsFieldProps {
@@ -41,7 +42,7 @@ export function WordsField(props: WordsFieldProps) {
         onPaste={props.onPaste}
         onKeyDown={(event) => {
           leave(event);
-          if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+          if (!isToSend(event)) return;
           event.preventDefault();
           props.send();
         }}

@@ -5,17 +5,29 @@ import { get, Refusal } from "../api/http";
 import type { Runner } from "../api/types";
 import { go } from "../routes";
 import { draftOf, setPictures, writeDraft } from "../steering/drafts";
-import { contentOf, pastedFiles } from "../steering/images";
+import { contentOf } from "../steering/images";
 import { MODES } from "../steering/modes";
-import { wordsOf } from "../steering/panel-dialog";
 import { AttachButton, Pictures, usePictures } from "../steering/pictures";
+import { errorWords } from "../ui/error-words";
 import { randomId } from "../ui/ids";
 import { toastError } from "../ui/toasts";
 import { OPTION_FIELDS, optionsOf, type Typed } from "./advanced-options";
 import { DirectoryField } from "./directory-field";
 import { FormField, TypedField } from "./form-field";
 import { ModelField } from "./model-field";
-import { keepChoices, lastChoices, NEW_DRAFT, recentDirectories, startOf, startSession, wholePath, type Choices } from "./starting";
+import {
+  begunChoices,
+  begunOptions,
+  keepChoices,
+  lastChoices,
+  NEW_DRAFT,
+  recentDirectories,
+  startOf,
+  startSession,
+  wholePath,
+  withoutBypass,
+  type Choices,
+} from "./starting";
 
 /** Refusals that name no member, and the field they are about. */
 const FIELD_OF: Record<string, string> = {
@@ -48,16 +60,11 @@ export function NewSession() {
           value={form.prompt}
           onInput={(event) => form.setPrompt(event.currentTarget.value)}
           onKeyDown={(event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && void form.submit(event)}
-          onPaste={(event) => {
-            const files = pastedFiles(event);
-            if (!files.length) return;
-            event.preventDefault();
-            void form.addFiles(files);
-          }}
+          onPaste={form.paste}
         />
         <div class="row wrap">
           <AttachButton disabled={false} onFiles={(files) => void form.addFiles(files)} />
-          <Pictures pictures={form.pictures} onDrop={form.dropPicture} />
+          <Pictures pictures={form.pictures} isReading={form.isReading} onDrop={form.dropPicture} />
         </div>
       </FormField>
       <div>
@@ -97,7 +104,7 @@ export function NewSession() {
           <input id="start-label" class="field" maxLength={256} value={choices.label} onInput={(event) => choose({ label: event.currentTarget.value })} />
         </FormField>
       </div>
-      <details class="advanced" open={OPTION_FIELDS.some((each) => wrong[`options.${each.member}`])}>
+      <details class="advanced" open={form.hasBegun || OPTION_FIELDS.some((each) => wrong[`options.${each.member}`])}>
         <summary>Advanced options</summary>
         <div class="form-columns">
           {OPTION_FIELDS.map((field) => (
@@ -117,7 +124,7 @@ export function NewSession() {
         </p>
       )}
       <div class="row form-ways">
-        <button class="button main" disabled={form.isBusy || form.isEmpty || !choices.cwd.trim()}>
+        <button class="button main" disabled={form.isBusy || !form.mayStart}>
           {form.isBusy ? "Starting…" : "Start session"} <kbd>Ctrl Enter</kbd>
         </button>
         <button type="button" class="button plain" onClick={() => go({ view: "sessions" })}>
@@ -130,13 +137,18 @@ export function NewSession() {
 
 function useForm() {
   const prompt = draftOf(NEW_DRAFT).value;
-  const { pictures, addFiles, dropPicture } = usePictures(NEW_DRAFT);
-  const isEmpty = !prompt.trim() && !pictures.length;
-  const [choices, setChoices] = useState<Choices>(() => {
+  const images = usePictures(NEW_DRAFT);
+  const [last] = useState(() => {
     const last = lastChoices();
     return { ...last, cwd: last.cwd || recentDirectories()[0] || "" };
   });
-  const [typed, setTyped] = useState<Typed>({});
+  const choices: Choices = { ...last, ...begunChoices.now.value };
+  const typed = begunOptions.now.value;
+  // What is kept from an earlier visit is not to be started with unseen.
+  const [hasBegun] = useState(() => Object.values(typed).some(Boolean));
+  useEffect(() => begunChoices.write(withoutBypass(begunChoices.now.peek())), []);
+  const isEmpty = !prompt.trim() && !images.pictures.length;
+  const mayStart = !isEmpty && !images.isReading && choices.cwd.trim() !== "";
   const [wrong, setWrong] = useState<Record<string, string>>({});
   const [failed, setFailed] = useState("");
   const [isBusy, setBusy] = useState(false);
@@ -144,7 +156,7 @@ function useForm() {
 
   const submit = async (event: Event) => {
     event.preventDefault();
-    if (isBusy || isEmpty || !choices.cwd.trim()) return;
+    if (isBusy || !mayStart) return;
     const found = wrongIn(choices, typed);
     setWrong(found);
     setFailed("");
@@ -153,11 +165,13 @@ function useForm() {
     try {
       const cwd = choices.machine ? choices.cwd.trim() : await wholePath(choices.cwd);
       const chosen = { ...choices, cwd };
-      const content = contentOf(prompt, pictures);
+      const content = contentOf(prompt, images.pictures);
       const started = await startSession(startOf(content, chosen, optionsOf(typed).options, key));
       keepChoices(chosen);
       writeDraft(NEW_DRAFT, "");
       setPictures(NEW_DRAFT, []);
+      begunChoices.write({});
+      begunOptions.write({});
       go({ view: "session", id: started.session_id });
     } catch (error) {
       setBusy(false);
@@ -165,20 +179,19 @@ function useForm() {
       setKey(randomId());
       const at = refusedFields(error);
       setWrong(at);
-      if (!Object.keys(at).length) setFailed(wordsOf(error));
+      if (!Object.keys(at).length) setFailed(errorWords(error));
     }
   };
   return {
     prompt,
     setPrompt: (text: string) => writeDraft(NEW_DRAFT, text),
-    pictures,
-    addFiles,
-    dropPicture,
-    isEmpty,
+    ...images,
+    mayStart,
     choices,
-    choose: (some: Partial<Choices>) => setChoices({ ...choices, ...some }),
+    choose: (some: Partial<Choices>) => begunChoices.write({ ...begunChoices.now.peek(), ...some }),
     typed,
-    setTyped,
+    hasBegun,
+    setTyped: begunOptions.write,
     wrong,
     failed,
     isBusy,
@@ -201,7 +214,7 @@ function refusedFields(refusal: Refusal): Record<string, string> {
   const known = errors.filter((each) => isField(each.member));
   if (known.length) return Object.fromEntries(known.map((each) => [each.member, each.message]));
   const member = FIELD_OF[refusal.code];
-  return member ? { [member]: wordsOf(refusal) } : {};
+  return member ? { [member]: errorWords(refusal) } : {};
 }
 
 function isField(member: string): boolean {

@@ -4,15 +4,14 @@ import { computed, signal } from "@preact/signals";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Refusal } from "../api/http";
 import { go, link } from "../routes";
-import { forget, keep, readKept } from "../state/kept";
+import { kept } from "../state/kept";
 import { baseName } from "../state/rows";
 import { randomId } from "../ui/ids";
 import { toastError } from "../ui/toasts";
 import { DirectoryField } from "./directory-field";
 import { keepChoices, lastChoices, recentDirectories, startSession, wholePath } from "./starting";
 
-const DRAFT = "pilothouse.quick-prompt";
-const prompt = signal(readKept(DRAFT, ""));
+const { now: prompt, write } = kept("pilothouse.quick-prompt", "");
 /** Somebody has begun to type in the form, and is still in it. */
 const isTyped = signal(false);
 
@@ -82,10 +81,4 @@ export function QuickStart(props: { autofocus?: boolean }) {
       </div>
     </form>
   );
-}
-
-function write(words: string): void {
-  prompt.value = words;
-  if (words) keep(DRAFT, words);
-  else forget(DRAFT);
 }

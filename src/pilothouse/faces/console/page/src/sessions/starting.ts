@@ -3,9 +3,10 @@
 import { post } from "../api/http";
 import type { SessionOptions, Start, Started } from "../api/types";
 import type { Content } from "../steering/images";
-import { keep, readKept } from "../state/kept";
+import { keep, kept, readKept } from "../state/kept";
 import { completeDirectories } from "../state/rows";
 import { sessions } from "../state/sessions";
+import type { Typed } from "./advanced-options";
 
 /** The choices of the form; empty text where nothing was chosen. */
 export interface Choices {
@@ -24,14 +25,21 @@ const KEPT = "pilothouse.start";
 const NONE: Choices = { cwd: "", model: "", mode: "", budget: "", machine: "", label: "" };
 const MOST_DIRECTORIES = 20;
 
+/** What was chosen and typed in the form for a session that is not started yet. */
+export const begunChoices = kept<Partial<Choices>>("pilothouse.new.choices", {});
+export const begunOptions = kept<Typed>("pilothouse.new.options", {});
+
 export function lastChoices(): Choices {
   return { ...NONE, ...readKept<Partial<Choices>>(KEPT, {}) };
 }
 
 export function keepChoices(choices: Choices): void {
-  // Nobody should bypass permissions by habit.
-  const mode = choices.mode === "bypassPermissions" ? "" : choices.mode;
-  keep(KEPT, { ...choices, mode });
+  keep(KEPT, withoutBypass(choices));
+}
+
+/** Nobody should bypass permissions by habit. */
+export function withoutBypass<T extends Partial<Choices>>(choices: T): T {
+  return choices.mode === "bypassPermissions" ? { ...choices, mode: "" } : choices;
 }
 
 /** The directories of the newest sessions on a machine, each once. */

@@ -38,6 +38,7 @@ const RETRY_MS = 1000;
 const URGENT = ["awaiting_input", "active"] as const;
 /** The most that one list has. */
 const LONGEST = 10_000;
+const MOST_QUESTIONS = 1000;
 
 const known = new Map<string, Signal<Row | undefined>>();
 const orders: Record<Group, Signal<readonly string[]>> = {
@@ -229,7 +230,9 @@ let meanwhile: Question[] | null = null;
 async function listAgain(own: number): Promise<number> {
   meanwhile = [];
   const limit = Math.min(Math.max(PAGE, paged), LONGEST);
-  const [page, open] = await Promise.all([listRows({ limit }), get<Question[]>("/api/questions")]);
+  const page = await listRows({ limit });
+  // Read after them: the stream begins at their cursor, and what was asked until then has to be among these.
+  const open = await get<Question[]>("/api/questions", { limit: MOST_QUESTIONS });
   if (own !== following) return page.cursor;
   batch(() => {
     const isNewer = (row: Row) => (asOf.get(row.session_id) ?? -1) > page.cursor;

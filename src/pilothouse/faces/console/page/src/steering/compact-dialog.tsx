@@ -3,12 +3,14 @@
 import { useState } from "preact/hooks";
 import { part, post } from "../api/http";
 import type { Said } from "../api/types";
+import { kept } from "../state/kept";
 import { toast } from "../ui/toasts";
 import { Failure, PanelDialog } from "./panel-dialog";
 import { refreshStatus } from "./session-status";
 
 export function CompactDialog(props: { id: string; onClose: () => void }) {
-  const [instructions, setInstructions] = useState("");
+  const { now, write } = kept(`pilothouse.compact.${props.id}`, "");
+  const instructions = now.value;
   const [isBusy, setBusy] = useState(false);
   const [failed, setFailed] = useState<Error | null>(null);
   const submit = async (event: Event) => {
@@ -17,6 +19,7 @@ export function CompactDialog(props: { id: string; onClose: () => void }) {
     setBusy(true);
     try {
       await post<Said>(`/api/sessions/${part(props.id)}/compact`, { instructions: instructions.trim() || null });
+      write("");
       toast("The conversation is being summarised.");
       refreshStatus(props.id);
       props.onClose();
@@ -36,7 +39,7 @@ export function CompactDialog(props: { id: string; onClose: () => void }) {
             rows={3}
             autofocus
             value={instructions}
-            onInput={(event) => setInstructions(event.currentTarget.value)}
+            onInput={(event) => write(event.currentTarget.value)}
             onKeyDown={(event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && void submit(event)}
           />
         </label>

@@ -5,17 +5,16 @@ import type { Status } from "../api/types";
 import { Menu } from "../ui/menu";
 import { useKeys } from "../ui/keys";
 import { toastError } from "../ui/toasts";
+import { isCoarse, isConverting, isToSend } from "../ui/typing";
 import { Suggestions, useCompletion, type Suggestion } from "./completion";
 import { draftOf, giveBack, setPictures, writeDraft } from "./drafts";
 import { loadSaid, saidBefore } from "./history";
-import { contentOf, pastedFiles, type Content } from "./images";
+import { contentOf, type Content } from "./images";
 import { useInterrupt } from "./interrupt";
 import { sendLeftovers, sendMessage, type Priority } from "./outbox";
 import { AttachButton, Pictures, usePictures } from "./pictures";
 import { Queue } from "./queue";
 import { useStatus } from "./session-status";
-
-const isCoarse = matchMedia("(pointer: coarse)");
 
 export function Composer(props: { sessionId: string }) {
   const { sessionId } = props;
@@ -29,7 +28,7 @@ function Field(props: { sessionId: string; status: Status | null }) {
   const listId = useId();
   const text = draftOf(sessionId).value;
   const [caret, setCaret] = useState(text.length);
-  const { pictures, addFiles, dropPicture } = usePictures(sessionId);
+  const { pictures, isReading, addFiles, paste, dropPicture } = usePictures(sessionId);
   const [isOver, setOver] = useState(false);
   const back = useRef<number | null>(null);
   const completion = useCompletion(sessionId, text, caret, status?.live ?? false);
@@ -43,8 +42,9 @@ function Field(props: { sessionId: string; status: Status | null }) {
     requestAnimationFrame(() => field.current?.setSelectionRange(at, at));
   };
   const isEmpty = !text.trim() && !pictures.length;
+  const mayNotSend = blocked !== null || isEmpty || isReading;
   const submit = (priority: Priority | null = null) => {
-    if (blocked || isEmpty) return;
+    if (mayNotSend) return;
     sendMessage(sessionId, { content: contentOf(text, pictures), priority });
     back.current = null;
     setPictures(sessionId, []);
@@ -77,24 +77,18 @@ function Field(props: { sessionId: string; status: Status | null }) {
   }, [text]);
 
   const keyDown = (event: KeyboardEvent) => {
-    if (event.isComposing) return;
+    if (isConverting(event)) return;
     const act = () => {
       event.preventDefault();
       event.stopPropagation();
     };
     const choice = completion.suggestions[completion.at];
     if (choice && completionKey(event, completion, () => take(choice))) return act();
-    if (event.key === "Enter" && (event.ctrlKey || event.metaKey || (!event.shiftKey && !isCoarse.matches))) {
+    if (isToSend(event)) {
       act();
       submit();
     } else if (event.key === "ArrowUp" && !event.shiftKey && recall(-1)) act();
     else if (event.key === "ArrowDown" && !event.shiftKey && recall(1)) act();
-  };
-  const paste = (event: ClipboardEvent) => {
-    const files = pastedFiles(event);
-    if (!files.length) return;
-    event.preventDefault();
-    void addFiles(files);
   };
   const drop = (event: DragEvent) => {
     setOver(false);
@@ -123,7 +117,7 @@ function Field(props: { sessionId: string; status: Status | null }) {
         onDrop={drop}
       >
         <Suggestions id={listId} completion={completion} onTake={take} />
-        <Pictures pictures={pictures} onDrop={dropPicture} />
+        <Pictures pictures={pictures} isReading={isReading} onDrop={dropPicture} />
         <textarea
           ref={field}
           rows={1}
@@ -150,7 +144,7 @@ function Field(props: { sessionId: string; status: Status | null }) {
             </button>
           )}
           <SendButton
-            disabled={blocked !== null || isEmpty}
+            disabled={mayNotSend}
             isBusy={isWorking(status)}
             onSend={submit}
           />

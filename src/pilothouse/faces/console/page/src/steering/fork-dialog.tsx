@@ -5,11 +5,11 @@ import { useState } from "preact/hooks";
 import { get, part, post } from "../api/http";
 import type { ConversationPage, ItemSource, Started } from "../api/types";
 import { go } from "../routes";
+import { kept } from "../state/kept";
 import { titleOf } from "../state/rows";
 import { rowOf } from "../state/sessions";
 import { Dialog } from "../ui/dialog";
 import { randomId } from "../ui/ids";
-import { draftOf, writeDraft } from "./drafts";
 import { Failure, keepKeys } from "./panel-dialog";
 
 interface Forking {
@@ -19,6 +19,12 @@ interface Forking {
 }
 
 const forking = signal<Forking | null>(null);
+
+/** What is filled in of a fork that is not started yet. */
+interface Begun {
+  prompt?: string;
+  label?: string;
+}
 
 /** Ask for the first message of a fork, and start it. With `before`, it branches before that prompt. */
 export function forkSession(id: string, before?: { id: string; text: string }): void {
@@ -32,14 +38,14 @@ export function ForkDialog() {
 
 function ForkForm(props: { asked: Forking }) {
   const { id, before } = props.asked;
-  const draft = `fork ${id} ${before?.id ?? ""}`;
-  const [prompt, setPrompt] = useState(() => draftOf(draft).peek() || (before?.text ?? ""));
-  const [label, setLabel] = useState(rowOf(id)?.label ?? "");
+  const row = rowOf(id);
+  const begun = kept<Begun>(`pilothouse.fork.${id} ${before?.id ?? ""}`, {});
+  const { prompt = before?.text ?? "", label = row?.label ?? "" } = begun.now.value;
+  const change = (some: Begun) => begun.write({ ...begun.now.peek(), ...some });
   const [key] = useState(randomId);
   const [isBusy, setBusy] = useState(false);
   const [failed, setFailed] = useState<Error | null>(null);
   const close = () => (forking.value = null);
-  const row = rowOf(id);
   const submit = async (event?: Event) => {
     event?.preventDefault();
     if (!prompt.trim() || isBusy) return;
@@ -48,7 +54,7 @@ function ForkForm(props: { asked: Forking }) {
       const at = before ? await lastBefore(id, before.id) : null;
       const body = { prompt, label: label.trim() || null, key, ...(at ? { at } : {}) };
       const started = await post<Started>(`/api/sessions/${part(id)}/fork`, body);
-      writeDraft(draft, "");
+      begun.write({});
       close();
       go({ view: "session", id: started.session_id });
     } catch (error) {
@@ -72,16 +78,13 @@ function ForkForm(props: { asked: Forking }) {
             rows={5}
             autofocus
             value={prompt}
-            onInput={(event) => {
-              setPrompt(event.currentTarget.value);
-              writeDraft(draft, event.currentTarget.value);
-            }}
+            onInput={(event) => change({ prompt: event.currentTarget.value })}
             onKeyDown={(event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && void submit(event)}
           />
         </label>
         <label class="stacked">
           <span>Label (optional)</span>
-          <input class="field" maxLength={256} value={label} onInput={(event) => setLabel(event.currentTarget.value)} />
+          <input class="field" maxLength={256} value={label} onInput={(event) => change({ label: event.currentTarget.value })} />
         </label>
         <Failure error={failed} />
         <div class="row dialog-ways">

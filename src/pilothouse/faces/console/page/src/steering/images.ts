@@ -35,11 +35,15 @@ export function pictureUrl(picture: Picture): string {
 /** A text alone, or the images and then the text. */
 export function contentOf(text: string, pictures: readonly Picture[]): string | Record<string, unknown>[] {
   if (!pictures.length) return text;
-  const blocks: Record<string, unknown>[] = pictures.map((each) => ({
+  const blocks = blocksOf(pictures);
+  return text ? [...blocks, { type: "text", text }] : blocks;
+}
+
+export function blocksOf(pictures: readonly Picture[]): Record<string, unknown>[] {
+  return pictures.map((each) => ({
     type: "image",
     source: { type: "base64", media_type: each.mediaType, data: each.data },
   }));
-  return text ? [...blocks, { type: "text", text }] : blocks;
 }
 
 /** The text and the images of a message. */

@@ -6,6 +6,7 @@ import { part, post } from "../api/http";
 import type { Interrupted, Status } from "../api/types";
 import { inField, isForLostField, useKeys } from "../ui/keys";
 import { toastError } from "../ui/toasts";
+import { isConverting } from "../ui/typing";
 import { refreshStatus } from "./session-status";
 
 export function useInterrupt(sessionId: string, status: Status | null, field: RefObject<HTMLTextAreaElement | null>) {
@@ -30,7 +31,8 @@ export function useInterrupt(sessionId: string, status: Status | null, field: Re
   useLayoutEffect(() => {
     if (status?.state !== "active") return;
     const listen = (event: KeyboardEvent) => {
-      if (event.key !== "Escape" || event.defaultPrevented || event.isComposing) return;
+      // One that is held down has closed something else.
+      if (event.key !== "Escape" || event.repeat || event.defaultPrevented || isConverting(event)) return;
       if (document.querySelector("dialog[open], :popover-open")) return;
       if ((inField(event.target) && event.target !== field.current) || isForLostField(event)) return;
       event.preventDefault();

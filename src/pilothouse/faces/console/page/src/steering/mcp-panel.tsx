@@ -3,7 +3,8 @@
 import { useState } from "preact/hooks";
 import { get, part, post, put } from "../api/http";
 import type { Status } from "../api/types";
-import { Failure, LoadState, PanelDialog, StartFirst, useLoaded } from "./panel-dialog";
+import { useLoaded } from "../ui/load";
+import { Failure, LoadState, PanelDialog, StartFirst } from "./panel-dialog";
 
 interface McpServer {
   name: string;
@@ -19,22 +20,22 @@ const KINDS: Record<string, string> = { connected: "good", failed: "bad", "needs
 
 export function McpPanel(props: { id: string; status: Status; onClose: () => void }) {
   const path = `/api/sessions/${part(props.id)}/mcp`;
-  const loaded = useLoaded(() => get<McpServer[]>(path), props.status.live);
+  const loaded = useLoaded((abort) => get<McpServer[]>(path, {}, abort), [], { isAtOnce: props.status.live });
   return (
     <PanelDialog title="MCP servers" onClose={props.onClose} class="wide">
       <StartFirst of={loaded} status={props.status} words="Start its CLI, and ask for its servers" />
       <LoadState of={loaded} words={props.status.live ? "Asking its CLI…" : "Starting its CLI to ask…"} />
-      {loaded.data && !loaded.data.length && <p class="quiet">The session has no MCP servers.</p>}
-      {loaded.data && loaded.data.length > 0 && (
+      {loaded.value && !loaded.value.length && <p class="quiet">The session has no MCP servers.</p>}
+      {loaded.value && loaded.value.length > 0 && (
         <ul class="server-list">
-          {loaded.data.map((each) => (
+          {loaded.value.map((each) => (
             <Server key={each.name} path={path} server={each} onChange={loaded.set} />
           ))}
         </ul>
       )}
-      {loaded.data && (
+      {loaded.value && (
         <div class="row dialog-ways">
-          <button class="button" disabled={loaded.isLoading} onClick={loaded.load}>
+          <button class="button" disabled={loaded.isLoading} onClick={loaded.again}>
             Ask again
           </button>
         </div>

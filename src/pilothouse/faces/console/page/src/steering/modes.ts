@@ -1,9 +1,8 @@
-/** The permission modes and efforts, with the words that people choose by. */
+/** The permission modes, with the words that people choose by. */
 
-import type { ModeChange, SessionOptions } from "../api/types";
+import type { ModeChange } from "../api/types";
 
 export type Mode = ModeChange["mode"];
-export type Effort = NonNullable<SessionOptions["effort"]>;
 
 export const MODES: readonly { mode: Mode; name: string; note: string }[] = [
   { mode: "default", name: "Ask first", note: "Asks before it edits files or runs commands" },
@@ -13,8 +12,6 @@ export const MODES: readonly { mode: Mode; name: string; note: string }[] = [
   { mode: "dontAsk", name: "Don't ask", note: "Denies what no rule allows, without a question" },
   { mode: "bypassPermissions", name: "Bypass permissions", note: "Does everything without asking. Only the setting allow_bypass opens it" },
 ];
-
-export const EFFORTS: readonly Effort[] = ["low", "medium", "high", "xhigh", "max"];
 
 export function modeName(mode: string | null | undefined): string {
   return MODES.find((each) => each.mode === mode)?.name ?? mode ?? "";

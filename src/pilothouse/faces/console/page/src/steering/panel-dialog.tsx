@@ -1,10 +1,10 @@
 /** A dialog with a head, and what it shows once that was loaded. */
 
 import type { ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
-import { Refusal } from "../api/http";
 import type { Status } from "../api/types";
 import { Dialog } from "../ui/dialog";
+import { errorWords } from "../ui/error-words";
+import type { Loading } from "../ui/load";
 
 export function PanelDialog(props: { title: string; onClose: () => void; children: ComponentChildren; class?: string }) {
   return (
@@ -27,55 +27,24 @@ export function keepKeys(event: KeyboardEvent): void {
   event.stopPropagation();
 }
 
-/** What the server said, with its advice. */
-export function wordsOf(error: Error): string {
-  return error instanceof Refusal && error.advice ? `${error.message} (${error.advice})` : error.message;
-}
-
 /** What went wrong in a dialog is said in it: the page behind is out of reach. */
 export function Failure(props: { error: Error | null }) {
   return props.error && (
     <p class="wrong" role="alert">
-      {wordsOf(props.error)}
+      {errorWords(props.error)}
     </p>
   );
 }
 
-export interface Loaded<T> {
-  data: T | null;
-  error: Error | null;
-  isLoading: boolean;
-  load: () => void;
-  set: (data: T) => void;
-}
-
-/** Something read from the server, at once or when `load` is called. */
-export function useLoaded<T>(read: () => Promise<T>, isAtOnce = true): Loaded<T> {
-  const [data, set] = useState<T | null>(null);
-  const [error, setError] = useState<Error | null>(null);
-  const [isLoading, setLoading] = useState(isAtOnce);
-  const load = () => {
-    setLoading(true);
-    setError(null);
-    read()
-      .then(set, setError)
-      .finally(() => setLoading(false));
-  };
-  useEffect(() => {
-    if (isAtOnce) load();
-  }, []);
-  return { data, error, isLoading, load, set };
-}
-
 /** What is shown while it loads, and where it could not be. */
-export function LoadState(props: { of: Pick<Loaded<unknown>, "error" | "isLoading" | "load">; words?: string }) {
-  const { error, isLoading, load } = props.of;
+export function LoadState(props: { of: Loading; words?: string }) {
+  const { error, isLoading, again } = props.of;
   if (isLoading) return <p class="quiet">{props.words ?? "Loading…"}</p>;
   if (!error) return null;
   return (
     <div role="alert">
-      <p class="wrong">{wordsOf(error)}</p>
-      <button class="button" onClick={load}>
+      <p class="wrong">{errorWords(error)}</p>
+      <button class="button" onClick={again}>
         Try again
       </button>
     </div>
@@ -83,9 +52,9 @@ export function LoadState(props: { of: Pick<Loaded<unknown>, "error" | "isLoadin
 }
 
 /** Before something is asked that only a CLI knows, where none lives: looking at a panel starts none. */
-export function StartFirst(props: { of: Pick<Loaded<unknown>, "data" | "error" | "isLoading" | "load">; status: Status; words: string }) {
-  const { data, error, isLoading, load } = props.of;
-  if (data || error || isLoading) return null;
+export function StartFirst(props: { of: Loading; status: Status; words: string }) {
+  const { value, error, isLoading, again } = props.of;
+  if (value || error || isLoading) return null;
   return (
     <div class="start-first">
       <p class="quiet small">
@@ -93,7 +62,7 @@ export function StartFirst(props: { of: Pick<Loaded<unknown>, "data" | "error" |
         {props.status.source === "transcript" &&
           " Started, it goes on with the session here: end its claude in the terminal first, if one still runs."}
       </p>
-      <button type="button" class="button" onClick={load}>
+      <button type="button" class="button" onClick={again}>
         {props.words}
       </button>
     </div>

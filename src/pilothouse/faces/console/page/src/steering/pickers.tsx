@@ -5,11 +5,12 @@ import { get, part, put } from "../api/http";
 import type { ModeSet, Status } from "../api/types";
 import { knownModels, type Offered } from "../sessions/model-field";
 import { modelName } from "../state/rows";
+import { useLoaded } from "../ui/load";
 import { Menu, MenuItems, Popover, type MenuItem } from "../ui/menu";
 import { amount } from "../ui/time";
 import { toast, toastError } from "../ui/toasts";
 import { MODES, modeName, type Mode } from "./modes";
-import { LoadState, useLoaded } from "./panel-dialog";
+import { LoadState } from "./panel-dialog";
 import { refreshStatus } from "./session-status";
 
 interface PickerProps {
@@ -96,14 +97,14 @@ interface ModelsProps extends PickerProps {
 /** Only a CLI knows them all, and looking at them starts none. */
 function Models(props: ModelsProps) {
   const { id, status } = props;
-  const loaded = useLoaded(() => get<Offered[]>(`/api/sessions/${part(id)}/models`), status.live);
+  const loaded = useLoaded((abort) => get<Offered[]>(`/api/sessions/${part(id)}/models`, {}, abort), [], { isAtOnce: status.live });
   if (loaded.isLoading || loaded.error)
     return (
       <div class="menu-pending" role="presentation">
         <LoadState of={loaded} words={status.live ? "Asking its CLI…" : "Starting its CLI, which knows the models…"} />
       </div>
     );
-  const known = loaded.data ?? [{ value: "default", displayName: "The CLI's default" }, ...knownModels()];
+  const known = loaded.value ?? [{ value: "default", displayName: "The CLI's default" }, ...knownModels()];
   const items = known.map((each): MenuItem => {
     const name = each.displayName ?? each.value;
     const isDefault = each.value === "default";
@@ -117,8 +118,8 @@ function Models(props: ModelsProps) {
   return (
     <>
       <MenuItems items={items} close={props.close} />
-      {!loaded.data && (
-        <button type="button" class="menu-item" role="menuitem" onClick={loaded.load}>
+      {!loaded.value && (
+        <button type="button" class="menu-item" role="menuitem" onClick={loaded.again}>
           <span>
             Start its CLI, and ask it for others
             {status.source === "transcript" && (

@@ -2,39 +2,65 @@
 
 import { useRef } from "preact/hooks";
 import { toastError } from "../ui/toasts";
-import { picturesOf, setPictures } from "./drafts";
-import { pictureUrl, readPicture, type Picture } from "./images";
+import { picturesOf, readingsOf, setPictures } from "./drafts";
+import { pastedFiles, pictureUrl, readPicture, type Picture } from "./images";
 
 /** The images of a draft, by what it is for. */
 export function usePictures(name: string) {
   const pictures = picturesOf(name).value;
+  // What is sent meanwhile would go without them.
+  const isReading = readingsOf(name).value > 0;
   const addFiles = async (files: readonly File[]) => {
+    const readings = readingsOf(name);
+    readings.value += files.length;
     for (const file of files) {
       try {
         const picture = await readPicture(file);
         setPictures(name, [...picturesOf(name).peek(), picture]);
       } catch (error) {
         toastError(error);
+      } finally {
+        readings.value -= 1;
       }
     }
   };
+  const paste = (event: ClipboardEvent) => {
+    const files = pastedFiles(event);
+    if (!files.length) return;
+    event.preventDefault();
+    void addFiles(files);
+  };
   const dropPicture = (id: string) => setPictures(name, picturesOf(name).peek().filter((each) => each.id !== id));
-  return { pictures, addFiles, dropPicture };
+  return { pictures, isReading, addFiles, paste, dropPicture };
 }
 
-export function Pictures(props: { pictures: readonly Picture[]; onDrop: (id: string) => void }) {
-  if (!props.pictures.length) return null;
+interface PicturesProps {
+  pictures: readonly Picture[];
+  isReading: boolean;
+  onDrop: (id: string) => void;
+}
+
+export function Pictures(props: PicturesProps) {
   return (
-    <ul class="pictures" aria-label="Images">
-      {props.pictures.map((each) => (
-        <li key={each.id}>
-          <img src={pictureUrl(each)} alt={each.name} />
-          <button type="button" class="button" aria-label={`Remove ${each.name}`} onClick={() => props.onDrop(each.id)}>
-            ×
-          </button>
-        </li>
-      ))}
-    </ul>
+    <>
+      {props.pictures.length > 0 && (
+        <ul class="pictures" aria-label="Images">
+          {props.pictures.map((each) => (
+            <li key={each.id}>
+              <img src={pictureUrl(each)} alt={each.name} />
+              <button type="button" class="button" aria-label={`Remove ${each.name}`} onClick={() => props.onDrop(each.id)}>
+                ×
+              </button>
+            </li>
+          ))}
+        </ul>
+      )}
+      {props.isReading && (
+        <p class="pictures-note small quiet" role="status">
+          Reading an image…
+        </p>
+      )}
+    </>
   );
 }
 

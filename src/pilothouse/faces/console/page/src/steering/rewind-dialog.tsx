@@ -3,9 +3,10 @@
 import { useEffect, useState } from "preact/hooks";
 import { get, part, post } from "../api/http";
 import type { ConversationPage, PromptItem, Rewound, Status } from "../api/types";
+import { useLoaded } from "../ui/load";
 import { clockTime, dateTime } from "../ui/time";
 import { toast, toastError } from "../ui/toasts";
-import { Failure, LoadState, PanelDialog, StartFirst, useLoaded } from "./panel-dialog";
+import { Failure, LoadState, PanelDialog, StartFirst } from "./panel-dialog";
 
 const PAGE = 500;
 
@@ -17,10 +18,10 @@ interface Prompts {
 
 export function RewindDialog(props: { id: string; status: Status; prompt?: string; onClose: () => void }) {
   const { id } = props;
-  const loaded = useLoaded(() => readPrompts(id));
+  const loaded = useLoaded(() => readPrompts(id), []);
   const [chosen, setChosen] = useState<string | null>(props.prompt ?? null);
   const more = () => {
-    const known = loaded.data;
+    const known = loaded.value;
     if (!known?.before) return;
     readPrompts(id, known.before)
       .then((next) => loaded.set({ prompts: [...known.prompts, ...next.prompts], before: next.before }))
@@ -30,10 +31,10 @@ export function RewindDialog(props: { id: string; status: Status; prompt?: strin
     <PanelDialog title="Rewind files" onClose={props.onClose} class="wide">
       <p class="quiet">Files that the session changed go back to where they were before the prompt. The conversation stays.</p>
       <LoadState of={loaded} />
-      {loaded.data && !loaded.data.prompts.length && <p>There is no prompt to go back to.</p>}
-      {loaded.data && (
+      {loaded.value && !loaded.value.prompts.length && <p>There is no prompt to go back to.</p>}
+      {loaded.value && (
         <ul class="choice-list" aria-label="Prompts, the newest first">
-          {loaded.data.prompts.map((each) => (
+          {loaded.value.prompts.map((each) => (
             <li key={each.id}>
               <label class={chosen === each.id ? "choice chosen" : "choice"}>
                 <input type="radio" name="prompt" checked={chosen === each.id} onChange={() => setChosen(each.id)} />
@@ -48,7 +49,7 @@ export function RewindDialog(props: { id: string; status: Status; prompt?: strin
           ))}
         </ul>
       )}
-      {loaded.data?.before && (
+      {loaded.value?.before && (
         <button class="button plain" onClick={more}>
           Look further back
         </button>
@@ -68,7 +69,7 @@ async function readPrompts(id: string, before?: string): Promise<Prompts> {
 
 function Preview(props: { id: string; status: Status; prompt: string; onDone: () => void }) {
   const path = `/api/sessions/${part(props.id)}/rewind`;
-  const loaded = useLoaded(() => post<Rewound>(path, { prompt_id: props.prompt, preview: true }), props.status.live);
+  const loaded = useLoaded(() => post<Rewound>(path, { prompt_id: props.prompt, preview: true }), [], { isAtOnce: props.status.live });
   const [isBusy, setBusy] = useState(false);
   const [failed, setFailed] = useState<Error | null>(null);
   const rewind = async () => {
@@ -83,7 +84,7 @@ function Preview(props: { id: string; status: Status; prompt: string; onDone: ()
       setBusy(false);
     }
   };
-  const found = loaded.data;
+  const found = loaded.value;
   const files = found?.files ?? [];
   useEffect(() => document.querySelector(".rewind-preview")?.scrollIntoView({ block: "nearest" }), [found]);
   return (

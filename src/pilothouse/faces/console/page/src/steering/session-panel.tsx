@@ -3,9 +3,10 @@
 import type { ComponentChildren } from "preact";
 import { get, part } from "../api/http";
 import type { Batch, ConversationPage, Status } from "../api/types";
+import { useLoaded } from "../ui/load";
 import { amount, dateTime, money } from "../ui/time";
 import { modeName } from "./modes";
-import { LoadState, PanelDialog, StartFirst, useLoaded } from "./panel-dialog";
+import { LoadState, PanelDialog, StartFirst } from "./panel-dialog";
 
 type Json = Record<string, unknown>;
 
@@ -82,8 +83,8 @@ function capOf(status: Status): string {
 // What the CLI said when the last turn began
 
 function InitSection(props: { id: string }) {
-  const loaded = useLoaded(() => readInit(props.id));
-  const init = loaded.data;
+  const loaded = useLoaded(() => readInit(props.id), []);
+  const init = loaded.value;
   if (!init) return loaded.isLoading || loaded.error ? <LoadState of={loaded} /> : null;
   return (
     <>
@@ -135,9 +136,9 @@ function nameOf(value: unknown): string {
 
 function CliSection(props: { id: string; status: Status }) {
   const path = `/api/sessions/${part(props.id)}`;
-  const greeting = useLoaded(() => get<Json>(`${path}/greeting`), props.status.live);
-  const context = useLoaded(() => get<Json>(`${path}/context`), false);
-  const said = greeting.data;
+  const greeting = useLoaded((abort) => get<Json>(`${path}/greeting`, {}, abort), [], { isAtOnce: props.status.live });
+  const context = useLoaded((abort) => get<Json>(`${path}/context`, {}, abort), [], { isAtOnce: false });
+  const said = greeting.value;
   return (
     <>
       <StartFirst of={greeting} status={props.status} words="Start its CLI, and ask it about itself" />
@@ -147,13 +148,13 @@ function CliSection(props: { id: string; status: Status }) {
           <Facts facts={greetingFacts(said)} />
         </Fold>
       )}
-      {said && !context.data && !context.isLoading && (
-        <button class="button" onClick={context.load}>
+      {said && !context.value && !context.isLoading && (
+        <button class="button" onClick={context.again}>
           What fills the context
         </button>
       )}
       <LoadState of={context} words="Counting…" />
-      {context.data && <ContextSection context={context.data} />}
+      {context.value && <ContextSection context={context.value} />}
     </>
   );
 }

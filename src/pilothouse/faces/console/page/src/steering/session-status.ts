@@ -25,6 +25,6 @@ export function useStatus(id: string): Signal<Status | null> {
 
 /** Something was done to the session here: read its status, and once more when that has had its effect. */
 export function refreshStatus(id: string): void {
-  readAgain(id);
+  readAgain(id, true);
   setTimeout(() => readAgain(id), SOON_MS);
 }

@@ -6,7 +6,7 @@ import { route, type Route } from "../routes";
 import { titleOf } from "../state/rows";
 import { listed, onSettled, questions, rowOf, rowSignal } from "../state/sessions";
 import { escapeHidden } from "./hidden";
-import { followClicks, takeTurns, tell } from "./notices";
+import { followClicks, takeTurns, tell, untell } from "./notices";
 import { toastError } from "./toasts";
 
 export function Attention() {
@@ -63,26 +63,30 @@ function badgedIcon(count: number): string {
   );
 }
 
-/** Questions that were there when the page came are no news. */
+/** Questions that were there when the page came are no news; of those that are settled nobody is told any more. */
 function tellOfQuestions(): () => void {
-  let known: Set<string> | null = null;
+  let known: ReadonlySet<string> | null = null;
   return effect(() => {
     const open = questions.value;
     if (!listed.value) {
       known = null;
       return;
     }
-    for (const each of known ? open.filter((question) => !known!.has(question.id)) : []) {
-      tell("question", each.session_id, each.title, titleFor(each.session_id)).catch(toastError);
+    const ids = new Set(open.map((each) => each.id));
+    for (const { id, session_id: session, title } of known ? open.filter((each) => !known!.has(each.id)) : []) {
+      tell({ kind: "question", id, session, title, body: titleFor(session) }).catch(toastError);
     }
-    known = new Set(open.map((each) => each.id));
+    for (const id of known ?? []) if (!ids.has(id)) untell("question", id).catch(toastError);
+    known = ids;
   });
 }
 
 function tellOfEnds(): () => void {
   return onSettled((row) => {
-    if (row.state === "error") tell("failed", row.session_id, `Failed: ${titleOf(row)}`, row.reason ?? "").catch(toastError);
-    else if (row.state === "done") tell("finished", row.session_id, `Done: ${titleOf(row)}`, row.last_line ?? "").catch(toastError);
+    const { session_id: id, reason, last_line: line } = row;
+    const about = { id, session: id };
+    if (row.state === "error") tell({ kind: "failed", ...about, title: `Failed: ${titleOf(row)}`, body: reason ?? "" }).catch(toastError);
+    else if (row.state === "done") tell({ kind: "finished", ...about, title: `Done: ${titleOf(row)}`, body: line ?? "" }).catch(toastError);
   });
 }
 

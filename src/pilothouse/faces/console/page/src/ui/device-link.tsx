@@ -3,8 +3,10 @@
 import { signal } from "@preact/signals";
 import { useEffect, useState } from "preact/hooks";
 import { post } from "../api/http";
-import { Failure, LoadState, PanelDialog, useLoaded } from "../steering/panel-dialog";
+import { Failure, LoadState, PanelDialog } from "../steering/panel-dialog";
 import { CopyButton } from "./copy";
+import { useLoaded } from "./load";
+import { isLoopback } from "./loopback";
 import { clockTime, now } from "./time";
 
 interface DeviceLink {
@@ -13,7 +15,6 @@ interface DeviceLink {
 }
 
 const isOpen = signal(false);
-const LOCAL = /^(localhost|127\.|\[::1\])/;
 
 export function openDeviceLink(): void {
   isOpen.value = true;
@@ -24,15 +25,15 @@ export function DeviceLinkDialog() {
 }
 
 function Link(props: { onClose: () => void }) {
-  const loaded = useLoaded(() => post<DeviceLink>("/api/console/links"));
-  const found = loaded.data;
+  const loaded = useLoaded(() => post<DeviceLink>("/api/console/links"), []);
+  const found = loaded.value;
   const isOver = found !== null && found.expires_at < now.value;
   return (
     <PanelDialog title="Sign in another device" onClose={props.onClose} class="device-link">
       <LoadState of={loaded} words="Making a link…" />
       {found && !isOver && (
         <>
-          {LOCAL.test(location.host) && (
+          {isLoopback(location.host) && (
             <p class="question-wrong">
               This page is at {location.host}, which only this machine reaches. Open the page at an address that the
               device reaches, and make the link there.
@@ -48,7 +49,7 @@ function Link(props: { onClose: () => void }) {
       )}
       {isOver && <p class="quiet">This link is too old by now.</p>}
       <div class="row dialog-ways">
-        <button type="button" class="button" disabled={loaded.isLoading} onClick={loaded.load}>
+        <button type="button" class="button" disabled={loaded.isLoading} onClick={loaded.again}>
           Make another link
         </button>
       </div>

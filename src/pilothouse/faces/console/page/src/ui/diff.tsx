@@ -36,11 +36,17 @@ export function Diff(props: { view: DiffView; isBare?: boolean; shown?: number |
       <CopyButton text={() => textOf(view)} class="copy floating" />
       {!!view.cut && (
         <p class="left-out">
-          {view.cut.toLocaleString()} more {view.is_new ? "characters" : "lines"} are not shown.
+          {leftOut(view.cut, view.is_new ?? false)}
         </p>
       )}
     </figure>
   );
+}
+
+/** Of a new file characters are counted, else lines: those that are not there, and those that end too soon. */
+function leftOut(count: number, isNew: boolean): string {
+  if (isNew) return `${count.toLocaleString()} more characters are not shown.`;
+  return count === 1 ? "1 line is not shown whole." : `${count.toLocaleString()} lines are not shown whole.`;
 }
 
 /** A unified diff that came as text, perhaps of several files and with words before it. */

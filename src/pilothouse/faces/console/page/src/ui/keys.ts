@@ -3,6 +3,7 @@
 import { signal } from "@preact/signals";
 import { useLayoutEffect, useRef } from "preact/hooks";
 import { keep, readKept } from "../state/kept";
+import { isConverting } from "./typing";
 
 export interface Key {
   /** As `KeyboardEvent.key`, with `ctrl+`, `shift+` or `alt+` before it; ctrl is also the Mac's command key. */
@@ -40,11 +41,16 @@ export function useKeys(name: string, keys: readonly Key[]): void {
   useLayoutEffect(() => {
     const group: KeyGroup = {
       name,
-      keys: latest.current.map((key, at) => ({ ...key, act: () => latest.current[at]?.act() })),
+      keys: keys.map((key) => ({ ...key, act: () => latest.current.find((each) => isSame(each, key))?.act() })),
     };
     keyGroups.value = [...keyGroups.peek(), group];
     return () => (keyGroups.value = keyGroups.peek().filter((each) => each !== group));
   }, [name, shape]);
+}
+
+/** Who holds on to a key, as the palette does, gets what it does now, wherever it stands among the others. */
+function isSame(one: Key, other: Key): boolean {
+  return one.press === other.press && one.does === other.does;
 }
 
 /** So long after a key in a field that went from under the hands, whoever types has not looked up yet. */
@@ -61,7 +67,7 @@ export function listenToKeys(): void {
   addEventListener("pointerdown", (event) => typed?.field !== event.target && (typed = null), true);
   addEventListener("keydown", (event) => {
     // A key in a window over the page is not for what is behind it.
-    if (event.defaultPrevented || event.isComposing || document.querySelector("dialog:modal")) return;
+    if (event.defaultPrevented || isConverting(event) || document.querySelector("dialog:modal")) return;
     const pressed = nameOf(event);
     // One that is held down acts once.
     if (pressed.length === 1 && (event.repeat || !singleKeys.peek())) return;
@@ -118,16 +124,24 @@ function wasLeft(event: Event): boolean {
   return isEnd || event.defaultPrevented || !isWithout(event) || event.key === "Escape" || event.key === "Tab";
 }
 
+const SIGN = /^[^\p{L}\p{N}\s]$/u;
+
+/** Without ctrl and the Mac's command key. Some keyboards have a sign behind AltGr only, which Windows tells as ctrl and alt. */
 function isWithout(event: KeyboardEvent): boolean {
-  return !event.ctrlKey && !event.metaKey;
+  const isAltGr = SIGN.test(event.key) && event.getModifierState("AltGraph");
+  return isAltGr || (!event.ctrlKey && !event.metaKey);
 }
 
 function nameOf(event: KeyboardEvent): string {
-  const held = [event.ctrlKey || event.metaKey ? "ctrl+" : "", event.altKey ? "alt+" : ""].join("");
+  // Some have it behind the Mac's option key: what counts is the sign.
+  const held = [isWithout(event) ? "" : "ctrl+", event.altKey && !SIGN.test(event.key) ? "alt+" : ""].join("");
   // A shifted letter or sign is a key of its own (`?`); only named keys say that shift is held.
   return held + (event.shiftKey && event.key.length > 1 ? "shift+" : "") + event.key;
 }
 
+const NO_TEXT = /^(button|checkbox|color|file|image|radio|range|reset|submit)$/;
+
 export function inField(target: EventTarget | null): boolean {
-  return target instanceof HTMLElement && (target.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName));
+  if (target instanceof HTMLInputElement) return !NO_TEXT.test(target.type);
+  return target instanceof HTMLElement && (target.isContentEditable || /^(TEXTAREA|SELECT)$/.test(target.tagName));
 }

@@ -2,7 +2,8 @@
 
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 
-export interface Loaded<T> {
+/** How it is with the reading of something. */
+export interface Loading<T = unknown> {
   /** The last that came; it stays while it is read again. */
   value: T | null;
   error: Error | null;
@@ -10,14 +11,29 @@ export interface Loaded<T> {
   again: () => void;
 }
 
-export function useLoaded<T>(load: (abort: AbortSignal) => Promise<T>, deps: readonly unknown[]): Loaded<T> {
+export interface Loaded<T> extends Loading<T> {
+  /** Have another value, as what an action gave back. */
+  set: (value: T) => void;
+}
+
+interface LoadOptions {
+  /** False: nothing is read before `again` is called. */
+  isAtOnce?: boolean;
+}
+
+export function useLoaded<T>(
+  load: (abort: AbortSignal) => Promise<T>,
+  deps: readonly unknown[],
+  { isAtOnce = true }: LoadOptions = {},
+): Loaded<T> {
   const [value, setValue] = useState<T | null>(null);
   const [error, setError] = useState<Error | null>(null);
-  const [isLoading, setLoading] = useState(true);
+  const [isLoading, setLoading] = useState(isAtOnce);
   const [turn, setTurn] = useState(0);
   const latest = useRef(load);
   latest.current = load;
   useEffect(() => {
+    if (!isAtOnce && !turn) return;
     const abort = new AbortController();
     setLoading(true);
     latest
@@ -31,7 +47,9 @@ export function useLoaded<T>(load: (abort: AbortSignal) => Promise<T>, deps: rea
       .finally(() => !abort.signal.aborted && setLoading(false));
     return () => abort.abort();
   }, [...deps, turn]);
-  return { value, error, isLoading, again: useCallback(() => setTurn((count) => count + 1), []) };
+  const again = useCallback(() => setTurn((count) => count + 1), []);
+  const set = useCallback((next: T) => setValue(() => next), []);
+  return { value, error, isLoading, again, set };
 }
 
 /** Do it again and again while the page is looked at. */
@@ -40,4 +58,13 @@ export function useEvery(ms: number, act: () => void): void {
     const timer = setInterval(() => !document.hidden && act(), ms);
     return () => clearInterval(timer);
   }, [ms, act]);
+}
+
+/** Do it each time that somebody comes back to the page. */
+export function useReturn(act: () => void): void {
+  useEffect(() => {
+    const look = () => document.hidden || act();
+    document.addEventListener("visibilitychange", look);
+    return () => document.removeEventListener("visibilitychange", look);
+  }, [act]);
 }

@@ -86,21 +86,47 @@ async function isSomebodyLooking(): Promise<boolean> {
   return !!(await navigator.locks.query()).held?.some((each) => each.name === SEEN);
 }
 
+/** What there is to tell; `id` is that of the question, else of the session. */
+export interface Notice {
+  kind: Kind;
+  id: string;
+  session: string;
+  title: string;
+  body: string;
+}
+
 /** Tell of an event, if this tab speaks and it is wanted. Whoever looks at the page sees it there. */
-export async function tell(kind: Kind, session: string, title: string, body: string): Promise<void> {
+export async function tell({ kind, id, session, title, body }: Notice): Promise<void> {
   if (!isLeader) return;
   const { notify, sound } = wanted.peek()[kind];
   if (sound) play(kind);
   if (!notify || !("Notification" in window) || Notification.permission !== "granted" || (await isSomebodyLooking())) return;
-  await show(title, { body, tag: `${kind} ${session}`, icon: "./icons/wheel.svg", data: link({ view: "session", id: session }) });
+  const data = link({ view: "session", id: session });
+  await show(title, { body, tag: `${kind} ${id}`, renotify: true, icon: "./icons/wheel.svg", data });
 }
 
+/** What was told is over. */
+export async function untell(kind: Kind, id: string): Promise<void> {
+  const tag = `${kind} ${id}`;
+  const worker = await navigator.serviceWorker?.getRegistration();
+  for (const each of (await worker?.getNotifications({ tag })) ?? []) each.close();
+  own.get(tag)?.close();
+}
+
+/** Those of this page itself, by their tags. */
+const own = new Map<string, Notification>();
+
+/** More than TypeScript knows of: one that takes the place of another is told as well. */
+type Options = NotificationOptions & { tag: string; renotify: boolean };
+
 /** Through the service worker where there is one: a phone takes them from nowhere else, and a click finds the page again. */
-async function show(title: string, options: NotificationOptions): Promise<void> {
+async function show(title: string, options: Options): Promise<void> {
   const worker = await navigator.serviceWorker?.getRegistration();
   if (worker?.active) return worker.showNotification(title, options);
   try {
     const notice = new Notification(title, options);
+    own.set(options.tag, notice);
+    notice.onclose = () => own.delete(options.tag);
     notice.onclick = () => {
       window.focus();
       location.hash = String(options.data);

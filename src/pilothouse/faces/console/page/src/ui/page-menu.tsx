@@ -1,21 +1,14 @@
 /** The menu of the page itself: what to be told of, light or dark, keys, and the ways out. */
 
-import { useState } from "preact/hooks";
-import { leave } from "../sign-in";
 import { SingleKeysSwitch } from "./browser-choices";
 import { openDeviceLink } from "./device-link";
 import { openHelp } from "./help";
 import { Popover } from "./menu";
 import { KINDS, want, wanted, type Kind, type Wanted } from "./notices";
 import { openPalette } from "./palette";
-import { theme, type Theme } from "./theme";
+import { useSignOut } from "./sign-out";
+import { setTheme, theme, THEMES } from "./theme";
 import { toast, toastError } from "./toasts";
-
-const THEMES: readonly [Theme, string][] = [
-  ["system", "As the system"],
-  ["light", "Light"],
-  ["dark", "Dark"],
-];
 
 export function PageMenu() {
   return (
@@ -36,13 +29,7 @@ export function PageMenu() {
 }
 
 function Content(props: { close: () => void }) {
-  const [isLeaving, setLeaving] = useState(false);
-  const out = (everywhere: boolean) => {
-    setLeaving(true);
-    leave(everywhere)
-      .catch(toastError)
-      .finally(() => setLeaving(false));
-  };
+  const { isBusy, signOut } = useSignOut();
   const open = (what: () => void) => () => {
     props.close();
     what();
@@ -55,7 +42,7 @@ function Content(props: { close: () => void }) {
         <legend class="menu-heading">Theme</legend>
         {THEMES.map(([value, name]) => (
           <label key={value} class="row check">
-            <input type="radio" name="theme" checked={theme.value === value} onChange={() => (theme.value = value)} />
+            <input type="radio" name="theme" checked={theme.value === value} onChange={() => setTheme(value)} />
             {name}
           </label>
         ))}
@@ -76,10 +63,10 @@ function Content(props: { close: () => void }) {
         <span class="grow">Keys</span> <kbd>?</kbd>
       </button>
       <hr />
-      <button class="menu-item" disabled={isLeaving} onClick={() => out(false)}>
+      <button class="menu-item" disabled={isBusy} onClick={() => signOut(false)}>
         Sign out
       </button>
-      <button class="menu-item danger" disabled={isLeaving} onClick={() => out(true)}>
+      <button class="menu-item danger" disabled={isBusy} onClick={() => signOut(true)}>
         <span>
           Sign out everywhere
           <span class="menu-note">Every browser needs a new link then</span>

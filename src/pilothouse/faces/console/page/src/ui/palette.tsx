@@ -10,6 +10,7 @@ import { fit, WHOLE } from "./fuzzy";
 import { keyName } from "./help";
 import { keyGroups, useKeys } from "./keys";
 import { toastError } from "./toasts";
+import { isConverting } from "./typing";
 
 interface Entry {
   id: string;
@@ -59,6 +60,7 @@ function Finder(props: { onClose: () => void }) {
   };
   const keyDown = (event: KeyboardEvent) => {
     event.stopPropagation();
+    if (isConverting(event)) return;
     if (event.key === "ArrowDown") setAt((at + 1) % Math.max(1, found.length));
     else if (event.key === "ArrowUp") setAt((at - 1 + found.length) % Math.max(1, found.length));
     else if (event.key === "Enter") choose(found[at]);

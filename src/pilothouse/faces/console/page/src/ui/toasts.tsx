@@ -1,7 +1,7 @@
 /** Short words about what just happened, or did not. */
 
 import { signal } from "@preact/signals";
-import { Refusal } from "../api/http";
+import { errorWords } from "./error-words";
 
 interface Toast {
   id: number;
@@ -19,11 +19,8 @@ export function toast(words: string, isBad = false): void {
   setTimeout(() => (toasts.value = toasts.peek().filter((each) => each.id !== id)), LASTS_MS);
 }
 
-/** Say what the server refused, with its advice. */
 export function toastError(error: unknown): void {
-  const words = error instanceof Error ? error.message : String(error);
-  const advice = error instanceof Refusal && error.advice ? ` (${error.advice})` : "";
-  toast(words + advice, true);
+  toast(errorWords(error), true);
 }
 
 export function Toasts() {
