@@ -149,7 +149,9 @@ async def use_everything(it: EngineHarness) -> set[str]:
         return act
 
     name = await it.start()
-    await verb("answer")((await it.asked(name)).id, Allow())
+    question = await it.asked(name)
+    await verb("file_change")(question.id)
+    await verb("answer")(question.id, Allow())
     await it.until(name, "done")
     second = await it.start("again", add_dirs=[str(it.cwd)])
     await it.answer(second, Allow())
@@ -224,7 +226,7 @@ async def use_everything(it: EngineHarness) -> set[str]:
 async def test_no_verb_asks_a_disk_on_the_event_loop(
     made: OpenEngine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asks = reply(tool("Bash", command="touch made", description="make it"))
+    asks = reply(tool("Write", file_path="made", content="made"))
     it = await made(asks, *["Done."] * 8, strict=False)
     with watching(monkeypatch) as seen:
         used = await use_everything(it)
