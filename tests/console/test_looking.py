@@ -15,7 +15,7 @@ from playwright.async_api import Browser, Locator, Page, expect
 from pilothouse_sim.cassettes import read
 from pilothouse_sim.plugin import SimulatedCLIMaker
 from pilothouse_sim.scenario import reply, tool
-from tests.support.console.browser import Viewer
+from tests.support.console.browser import PHONE, Viewer
 from tests.support.console.house import House
 from tests.support.console.past import day_name, write_past
 from tests.support.console.scripted import house_on
@@ -51,6 +51,17 @@ async def table(page: Page, title: str, *, of_chart: bool = True) -> list[list[s
         [cell.strip() for cell in await row.locator("th, td").all_inner_texts()]
         for row in await part.locator("tbody tr").all()
     ]
+
+
+async def test_no_view_is_longer_than_the_page_that_scrolls_it(old_house: House):
+    viewer = await old_house.viewer(viewport=PHONE)
+    for view in ("overview", "policy", "machines", "journal", "settings"):
+        await viewer.see(view)
+        await expect(viewer.page.get_by_role("heading", level=1)).to_be_visible()
+        await viewer.page.wait_for_load_state("networkidle")
+        size = "[document.documentElement.scrollHeight, innerHeight]"
+        all_of_it, window = await viewer.page.evaluate(size)
+        assert all_of_it <= window, view
 
 
 async def test_the_overview_adds_up_days_projects_and_models(old_house: House):

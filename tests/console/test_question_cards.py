@@ -219,6 +219,10 @@ async def test_shift_and_tab_takes_the_first_way_of_a_plan(asking_house: Asking)
     assert answer["kind"] == "clear_context"
     notice = page.get_by_text("The plan is implemented in a new session.")
     await expect(notice).to_be_visible()
+    # The CLI was told no, so that it stops; the person has said yes.
+    conversation = page.get_by_role("main")
+    await expect(conversation).to_contain_text("not carried out here")
+    await expect(conversation).not_to_contain_text("Denied.")
     await page.get_by_role("link", name="Open it").click()
     await expect(page.locator("[data-kind=prompt]").first).to_contain_text(
         "Implement the following plan"

@@ -49,6 +49,21 @@ async def test_sessions_stand_under_what_they_need(house: House):
     assert viewer.complaints == []
 
 
+async def test_what_was_typed_on_the_first_page_goes_on_in_the_form(house: House):
+    viewer = await house.viewer()
+    page = viewer.page
+    await viewer.see("")
+    await page.get_by_label("What to do").fill("Write a file.")
+    directory = page.get_by_role("combobox", name="Directory")
+    await directory.fill(str(house.project))
+    await page.get_by_role("link", name="More options").click()
+    await expect(page.get_by_label("What is to be done")).to_have_value("Write a file.")
+    await expect(directory).to_have_value(str(house.project))
+    await viewer.see("")
+    # There are not two of it.
+    await expect(page.get_by_label("What to do")).to_have_value("")
+
+
 async def test_a_row_moves_from_waiting_to_working_to_done_by_itself(
     tmp_path: Path, browser: Browser, simulated_cli: SimulatedCLIMaker
 ):

@@ -92,7 +92,7 @@ function Facts(props: { item: ToolItem; state: State; hasChildren: boolean }) {
       {isAgent(item, props.hasChildren ? 1 : 0) && <AgentFacts item={item} />}
       {state === "writing" && <span>{amount(item.written ?? 0)} characters written</span>}
       {state === "asking" && <span class="badge ask">Waiting for you</span>}
-      {NOT_DONE.has(state) && <span class="badge">{MARKS[state][1]}</span>}
+      {NOT_DONE.has(state) && <span class="badge">{notDone(item, state)}</span>}
       {view?.view === "diff" && <DiffCounts added={view.added ?? 0} removed={view.removed ?? 0} />}
       {view?.view === "search" && view.hits != null && <span>{view.hits === 1 ? "1 hit" : `${view.hits} hits`}</span>}
       {view?.view === "file" && fileFacts(view.text ?? "", view.total_lines)}
@@ -101,6 +101,11 @@ function Facts(props: { item: ToolItem; state: State; hasChildren: boolean }) {
       {state === "running" && item.at ? <Elapsed since={item.at} /> : <Took item={item} />}
     </span>
   );
+}
+
+/** A plan that was sent back, or that a new session carries out, is no denial: the line below it says which. */
+function notDone(item: ToolItem, state: State): string {
+  return state === "denied" && item.view?.view === "plan" ? "not carried out here" : MARKS[state][1];
 }
 
 function fileFacts(text: string, total: number | null | undefined) {
@@ -128,6 +133,7 @@ function Took(props: { item: ToolItem }) {
 /** Why it was not done. What the model is told of a failure is the reason that there is. */
 function Trouble(props: { item: ToolItem; state: State }) {
   const { item, state } = props;
+  if (state === "denied" && item.view?.view === "plan") return null;
   if (state === "denied") return <p class="tool-trouble">Denied{item.reason ? `: ${item.reason}` : "."}</p>;
   if (state === "interrupted" && !item.result) return <p class="tool-trouble quiet">Stopped without a result.</p>;
   const saysItself = item.view?.view === "command" && (item.view.output || item.view.errors);

@@ -6,10 +6,11 @@ import { Refusal } from "../api/http";
 import { go, link } from "../routes";
 import { kept } from "../state/kept";
 import { baseName } from "../state/rows";
+import { draftOf, writeDraft } from "../steering/drafts";
 import { randomId } from "../ui/ids";
 import { toastError } from "../ui/toasts";
 import { DirectoryField } from "./directory-field";
-import { keepChoices, lastChoices, recentDirectories, startSession, wholePath } from "./starting";
+import { begunChoices, keepChoices, lastChoices, NEW_DRAFT, recentDirectories, startSession, wholePath } from "./starting";
 
 const { now: prompt, write } = kept("pilothouse.quick-prompt", "");
 /** Somebody has begun to type in the form, and is still in it. */
@@ -17,6 +18,15 @@ const isTyped = signal(false);
 
 /** Something stands in the form: it stays where it is, whatever else comes. */
 export const isBegun = computed(() => isTyped.value || prompt.value.trim() !== "");
+
+/** What was typed here goes on in the form with all options. */
+function moveToForm(cwd: string): void {
+  const words = [draftOf(NEW_DRAFT).peek(), prompt.peek()].filter((each) => each.trim());
+  writeDraft(NEW_DRAFT, words.join("\n\n"));
+  write("");
+  isTyped.value = false;
+  if (cwd.trim()) begunChoices.write({ ...begunChoices.now.peek(), cwd });
+}
 
 export function QuickStart(props: { autofocus?: boolean }) {
   const [cwd, setCwd] = useState(() => lastChoices().cwd || recentDirectories()[0] || "");
@@ -72,7 +82,7 @@ export function QuickStart(props: { autofocus?: boolean }) {
         <span class="grow">
           <DirectoryField id="quick-directory" label="Directory" value={cwd} onChange={setCwd} isLabelUnseen />
         </span>
-        <a class="button plain" href={link({ view: "new" })}>
+        <a class="button plain" href={link({ view: "new" })} onClick={() => moveToForm(cwd)}>
           More options
         </a>
         <button class="button main" disabled={isBusy || !prompt.value.trim() || !cwd.trim()}>
