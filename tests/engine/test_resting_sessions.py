@@ -22,6 +22,7 @@ from pilothouse.engine.session import Session
 from pilothouse.errors import UnknownSession
 from tests.support.engine.played import EngineStage, quick_folder, staged
 from tests.support.engine.steps import PLAYS, Play
+from tests.support.parts import in_parts
 
 # What holds of any history
 
@@ -81,9 +82,10 @@ async def play_and_read(steps: list[tuple[str, int, int]], folder: Path, *, orde
         assert await each_told(stage.engine) == each
 
 
-@given(PLAYS, st.booleans())
+@in_parts
+@given(steps=PLAYS, orderly=st.booleans())
 def test_an_engine_that_restores_on_touch_tells_what_one_tells_that_restored_everything(
-    steps: list[tuple[str, int, int]], orderly: bool
+    part: int, steps: list[tuple[str, int, int]], orderly: bool
 ) -> None:
     with quick_folder() as folder:
         asyncio.run(play_and_read(steps, folder, orderly=orderly))
