@@ -15,8 +15,8 @@ from tests.support.waiting import DEADLINE
 
 # It hears the signal, and ends when it is let.
 LINGERS = """
-import signal, sys
-signal.signal(signal.SIGTERM, lambda *_: print("told", flush=True))
+import os, signal, sys
+signal.signal(signal.SIGTERM, lambda *_: os.write(1, b"told\\n"))
 print("there", flush=True)
 sys.stdin.read()
 """
